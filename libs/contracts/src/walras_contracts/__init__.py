@@ -1,0 +1,1 @@
+"""Walras events, quantities, identifiers and the topic registry."""

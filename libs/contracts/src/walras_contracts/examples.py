@@ -1,0 +1,137 @@
+"""Arbitrary valid events, for tests and load: drawn from a source of randomness that is passed in.
+
+Values sit on and near the borders of their ranges more often than chance would have it.
+"""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from random import Random
+from typing import Any, TypeVar
+
+from walras_contracts.demand import JobSubmitted
+from walras_contracts.event import Event
+from walras_contracts.identifiers import ID_PATTERN
+from walras_contracts.json_schema import Schema, schema_of
+from walras_contracts.work import LeaseGranted, UsageMetered
+
+E = TypeVar("E", bound=Event)
+
+_ID_FIRST = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+_ID_REST = _ID_FIRST + "._-"
+_TEXT = _ID_REST + ' /~"\\\n\t\x00µ×é€字😀'
+_ITEMS_MAX = 4
+
+
+def arbitrary_event(model: type[E], random: Random) -> E:
+    """Return a valid event of the type; the same random source gives the same event."""
+    return model.model_validate_json(json.dumps(arbitrary_document(model, random)))
+
+
+def arbitrary_document(model: type[Event], random: Random) -> dict[str, Any]:
+    """Return a valid payload as a JSON object; optional fields are left out now and then."""
+    schema = _schema(model)
+    document: dict[str, Any] = _object(schema, schema, random)
+    if model in _REPAIRS:
+        _REPAIRS[model](document)
+    return document
+
+
+@cache
+def _schema(model: type[Event]) -> Schema:
+    return schema_of(model)
+
+
+def _value(node: Schema, root: Schema, random: Random) -> Any:
+    if "$ref" in node:
+        return _value(root["$defs"][node["$ref"].rpartition("/")[2]], root, random)
+    if "const" in node:
+        return node["const"]
+    if "enum" in node:
+        return random.choice(node["enum"])
+    if choices := node.get("anyOf", node.get("oneOf")):
+        return _value(random.choice(choices), root, random)
+    makers: dict[str, Callable[[], Any]] = {
+        "null": lambda: None,
+        "boolean": lambda: random.random() < 0.5,
+        "integer": lambda: _integer(node, random),
+        "string": lambda: _string(node, random),
+        "array": lambda: _array(node, root, random),
+        "object": lambda: _object(node, root, random),
+    }
+    return makers[node["type"]]()
+
+
+def _integer(node: Schema, random: Random) -> int:
+    low, high = node["minimum"], node["maximum"]
+    return random.choice(
+        (
+            low,
+            high,
+            min(low + 1, high),
+            random.randint(low, high),
+            min(low + random.randrange(50), high),
+        )
+    )
+
+
+def _string(node: Schema, random: Random) -> str:
+    if node.get("pattern") == ID_PATTERN:
+        length = random.choice((0, 1, 3, 8, 62))
+        return random.choice(_ID_FIRST) + "".join(random.choice(_ID_REST) for _ in range(length))
+    low, high = node.get("minLength", 0), node["maxLength"]
+    length = min(high, low + random.choice((0, 1, 5, 20)))
+    return "".join(random.choice(_TEXT) for _ in range(length))
+
+
+def _array(node: Schema, root: Schema, random: Random) -> list[Any]:
+    low = node.get("minItems", 0)
+    count = random.randint(low, max(low, _ITEMS_MAX))
+    items = [_value(node["items"], root, random) for _ in range(count)]
+    if node.get("uniqueItems"):
+        return list(dict.fromkeys(items))
+    key = node.get("x-distinct-by", node.get("x-ascending-by"))
+    if key is None:
+        return items
+    distinct = {item[key]: item for item in items}
+    return [distinct[name] for name in sorted(distinct)]
+
+
+def _object(node: Schema, root: Schema, random: Random) -> dict[str, Any]:
+    required = node.get("required", [])
+    return {
+        name: _value(field, root, random)
+        for name, field in node["properties"].items()
+        if name in required or random.random() < 0.8
+    }
+
+
+def _usage(document: dict[str, Any]) -> None:
+    if document["end_ms"] <= document["start_ms"]:
+        start_ms = min(document["start_ms"], _border(UsageMetered, "start_ms") - 1)
+        document["start_ms"], document["end_ms"] = start_ms, start_ms + 1
+
+
+def _lease(document: dict[str, Any]) -> None:
+    if document["part"] >= document["parts"]:
+        part = min(document["part"], _border(LeaseGranted, "part") - 1)
+        document["part"], document["parts"] = part, part + 1
+
+
+def _job(document: dict[str, Any]) -> None:
+    deadline_ms = document.get("deadline_ms")
+    if deadline_ms is not None and deadline_ms <= document["submitted_ms"]:
+        document["deadline_ms"] = None
+
+
+def _border(model: type[Event], field: str) -> int:
+    highest: int = _schema(model)["properties"][field]["maximum"]
+    return highest
+
+
+_REPAIRS: dict[type[Event], Callable[[dict[str, Any]], None]] = {
+    UsageMetered: _usage,
+    LeaseGranted: _lease,
+    JobSubmitted: _job,
+}
+"""Rules between fields, which a JSON Schema does not state."""

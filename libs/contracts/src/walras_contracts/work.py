@@ -1,0 +1,205 @@
+"""Quota turned into work: leases, vacates, what became of jobs and leases, metered use."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from walras_contracts.event import Event
+from walras_contracts.identifiers import Id, Text, job_key, lease_part_key
+from walras_contracts.quantities import (
+    PPM,
+    Count,
+    DeviceIndex,
+    DurationMs,
+    LimitMicro,
+    Macc,
+    MarketTimeMs,
+    Number,
+    PositiveMacc,
+    Ppm,
+)
+from walras_contracts.sequences import Distinct
+
+
+class WorkClass(StrEnum):
+    """How work is rated."""
+
+    MARKET = "market"
+    OPPORTUNISTIC = "opportunistic"
+    OVERHANG = "overhang"
+
+
+class LeaseGranted(Event):
+    """The part of a lease on one node: these devices belong to this job. A tombstone ends it."""
+
+    TYPE: ClassVar[str] = "walras.lease.granted.v1"
+    TOPIC: ClassVar[str] = "leases"
+
+    lease: Id
+    node: Id
+    part: Count
+    parts: Count
+    """How many parts the gang has; an agent starts its part when all are there."""
+    attempt: Count
+    job: Id
+    team: Id
+    pool: Id
+    market: Id
+    work_class: Annotated[WorkClass, Field(strict=False)]
+    devices: Annotated[tuple[DeviceIndex, ...], Field(strict=False), Distinct()]
+    size_macc: PositiveMacc
+    limit_micro: LimitMicro | None
+    tariff_ppm: Ppm = PPM
+    granted_ms: MarketTimeMs
+    remaining_run_ms: DurationMs | None
+
+    @field_validator("parts")
+    @classmethod
+    def _part_is_one_of_the_parts(cls, parts: int, info: ValidationInfo) -> int:
+        if "part" in info.data and info.data["part"] >= parts:
+            raise ValueError("must be greater than part, which counts from 0")
+        return parts
+
+    def record_key(self) -> str:
+        """Key ``lease/node``."""
+        return lease_part_key(self.lease, self.node)
+
+    def partition_key(self) -> str:
+        """By node."""
+        return self.node
+
+
+class VacateRequested(Event):
+    """A lease must leave: its quota is gone, or its job was withdrawn."""
+
+    TYPE: ClassVar[str] = "walras.vacate.requested.v1"
+    TOPIC: ClassVar[str] = "vacate"
+
+    lease: Id
+    job: Id
+    team: Id
+    reason: Text
+    requested_ms: MarketTimeMs
+
+    def record_key(self) -> str:
+        """Key: the lease."""
+        return self.lease
+
+    def partition_key(self) -> str:
+        """By team."""
+        return self.team
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    DRAINING = "draining"
+    FINISHED = "finished"
+    CANCELLED = "cancelled"
+
+
+class JobStatusChanged(Event):
+    """Where a job stands, and why it waits."""
+
+    TYPE: ClassVar[str] = "walras.job.status.v1"
+    TOPIC: ClassVar[str] = "job.status"
+
+    team: Id
+    job: Id
+    state: Annotated[JobState, Field(strict=False)]
+    reason: Text
+    """Code of what it is short of while pending; empty otherwise."""
+    market: Id | None
+    lease: Id | None
+    work_class: Annotated[WorkClass, Field(strict=False)] | None
+    attempt: Count
+    remaining_run_ms: DurationMs | None
+    waited_ms: DurationMs
+    """Time spent pending so far."""
+    started_ms: MarketTimeMs | None
+    """Start of the current run."""
+    changed_ms: MarketTimeMs
+    needed_macc: Macc
+    available_macc: Macc
+
+    def record_key(self) -> str:
+        """Key ``team/job``."""
+        return job_key(self.team, self.job)
+
+    def partition_key(self) -> str:
+        """By team."""
+        return self.team
+
+
+class LeaseState(StrEnum):
+    """Where a part of a lease stands on its node."""
+
+    RUNNING = "running"
+    FREED = "freed"
+
+
+class LeaseStatusChanged(Event):
+    """An agent says where a part of a lease stands; only ``freed`` frees its devices."""
+
+    TYPE: ClassVar[str] = "walras.lease.status.v1"
+    TOPIC: ClassVar[str] = "lease.status"
+
+    lease: Id
+    node: Id
+    team: Id
+    job: Id
+    state: Annotated[LeaseState, Field(strict=False)]
+    outcome: Text
+    """``finished`` or ``vacated`` once freed; empty before."""
+    remaining_run_ms: DurationMs | None
+    at_ms: MarketTimeMs
+
+    def record_key(self) -> str:
+        """Key ``lease/node``."""
+        return lease_part_key(self.lease, self.node)
+
+    def partition_key(self) -> str:
+        """By node."""
+        return self.node
+
+
+class UsageMetered(Event):
+    """One half-open interval ``[start_ms, end_ms)`` in which a lease part held devices."""
+
+    TYPE: ClassVar[str] = "walras.usage.metered.v1"
+    TOPIC: ClassVar[str] = "usage"
+
+    lease: Id
+    node: Id
+    attempt: Count
+    seq: Number
+    """Dense per (lease, node, attempt), from 0."""
+    team: Id
+    pool: Id
+    job: Id
+    market: Id
+    quantity_macc: PositiveMacc
+    start_ms: MarketTimeMs
+    end_ms: MarketTimeMs
+    work_class: Annotated[WorkClass, Field(strict=False)]
+    billable: bool
+    limit_micro: LimitMicro | None
+    tariff_ppm: Ppm
+
+    @field_validator("end_ms")
+    @classmethod
+    def _interval_is_not_empty(cls, end_ms: int, info: ValidationInfo) -> int:
+        if "start_ms" in info.data and end_ms <= info.data["start_ms"]:
+            raise ValueError("must be later than start_ms")
+        return end_ms
+
+    def record_key(self) -> str:
+        """Key: the source and its sequence number."""
+        return f"{self.lease}/{self.node}/{self.attempt}/{self.seq}"
+
+    def partition_key(self) -> str:
+        """By team."""
+        return self.team
