@@ -1,0 +1,48 @@
+"""From a record's bytes to a decoded record; what cannot be read goes to the dead-letter topic."""
+
+import base64
+from dataclasses import replace
+
+from walras_contracts.dead_letters import DeadLettered
+from walras_contracts.registry import UndecodableError, UnknownVersionError, decode_inner
+
+from walras_runtime.errors import PartitionStoppedError
+from walras_runtime.records import Output, Record, emit
+from walras_runtime.stage import Input
+
+KEPT_BYTES = 65_536
+
+
+def decode(service: str, source: Input, record: Record) -> tuple[Record | None, Output | None]:
+    """Decode a record of an input.
+
+    Returns
+    -------
+    tuple
+        The decoded record and None; or None and the dead letter with the record's coordinates.
+
+    Raises
+    ------
+    PartitionStoppedError
+        The type is of a version that this build does not know: deciding past it would be wrong.
+    """
+    if source.raw or record.value is None:
+        return record, None
+    try:
+        return replace(record, event=decode_inner(record.type, record.value)), None
+    except UnknownVersionError as error:
+        raise PartitionStoppedError(
+            f"{record.topic}/{record.partition}@{record.offset}: {error}; "
+            "deploy a build that knows it, then restart"
+        ) from error
+    except UndecodableError as error:
+        letter = DeadLettered(
+            service=service,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            code=error.code,
+            reason=str(error)[:500],
+            value_base64=base64.b64encode(record.value[:KEPT_BYTES]).decode(),
+        )
+        return None, emit(letter)

@@ -1,0 +1,1 @@
+"""The step loop on Apache Kafka (aiokafka)."""

@@ -1,0 +1,81 @@
+"""Reading a stretch of the log: to its end, or up to given offsets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from walras_runtime.errors import BrokerUnavailableError
+
+STALL_S = 30.0
+"""No progress for so long while reading means that the broker is gone, not that it is slow."""
+
+
+@asynccontextmanager
+async def plain_consumer(bootstrap: str, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
+    """Open a read_committed consumer without a group, for manual assignment."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        isolation_level="read_committed",
+        enable_auto_commit=False,
+        auto_offset_reset="none",
+        **options,
+    )
+    await consumer.start()
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+async def read_until(
+    consumer: AIOKafkaConsumer,
+    start: Mapping[TopicPartition, int],
+    until: Mapping[TopicPartition, int],
+) -> AsyncIterator[tuple[TopicPartition, list[Any]]]:
+    """Yield the messages of each partition from ``start`` up to, not including, ``until``.
+
+    Raises
+    ------
+    BrokerUnavailableError
+        Nothing arrived for a long time although there is more to read.
+    """
+    consumer.assign(list(until))
+    for tp, offset in start.items():
+        consumer.seek(tp, offset)
+    open_partitions = {tp for tp, end in until.items() if start[tp] < end}
+    consumer.pause(*(tp for tp in until if tp not in open_partitions))
+    clock = asyncio.get_running_loop().time
+    progress = clock()
+    while open_partitions:
+        batches = await consumer.getmany(*open_partitions, timeout_ms=100, max_records=10_000)
+        for tp, messages in batches.items():
+            progress = clock()
+            yield tp, [m for m in messages if m.offset < until[tp]]
+        for tp in sorted(open_partitions):
+            if await consumer.position(tp) >= until[tp]:
+                open_partitions.discard(tp)
+                consumer.pause(tp)
+        if clock() - progress > STALL_S:
+            raise BrokerUnavailableError(f"no progress reading {sorted(open_partitions)}")
+
+
+async def ends(
+    consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Return the last stable offset of each partition."""
+    offsets: dict[TopicPartition, int] = await consumer.end_offsets(list(partitions))
+    return offsets
+
+
+async def read_all(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[Any]:
+    """Return all committed messages of a topic's partitions, partition by partition."""
+    found: dict[int, list[Any]] = {}
+    async with plain_consumer(bootstrap) as consumer:
+        tps = [TopicPartition(topic, partition) for partition in partitions]
+        beginnings = await consumer.beginning_offsets(tps)
+        async for tp, messages in read_until(consumer, beginnings, await ends(consumer, tps)):
+            found.setdefault(tp.partition, []).extend(messages)
+    return [message for partition in sorted(found) for message in found[partition]]

@@ -1,0 +1,393 @@
+"""The one step loop on Kafka (design §3, step protocol §5).
+
+Order of events, and what a crash in each gap does:
+
+===  =====================================================  ======================================
+gap  between                                                a crash here
+===  =====================================================  ======================================
+1    start() fences the previous owner / claim committed    successor starts; nothing was written
+2    claim committed / state restored                       successor claims the next epoch
+3    state restored / step n decided in memory              step n is decided again, the same
+4    step n decided / transaction begun                     as 3
+5    transaction begun / commit requested                   the broker aborts; readers see nothing
+6    commit requested / commit answered                     committed or aborted as a whole; the
+                                                            successor reads which from its own
+                                                            position record
+7    commit answered / next step                            step n is done; n + 1 follows
+===  =====================================================  ======================================
+
+On any error of the producer the loop stops using it, drops its state and looks at the claim
+*before* it starts again: with a claim of another process it ends, because starting would fence the
+rightful owner.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any, TypeVar
+
+import structlog
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
+from walras_contracts.topics import Topic
+
+from walras_runtime.align import Aligned, Aligner
+from walras_runtime.clock import monotonic_ms, wall_ms
+from walras_runtime.decoding import decode
+from walras_runtime.errors import (
+    BrokerUnavailableError,
+    FencedError,
+    OffsetGapError,
+    PartitionStoppedError,
+    ProducerFailedError,
+    StepFailedError,
+)
+from walras_runtime.health import Health
+from walras_runtime.kafka.claims import (
+    Claim,
+    claim_key,
+    claim_value,
+    failures_key,
+    failures_value,
+    read_claim,
+)
+from walras_runtime.kafka.log_reading import plain_consumer
+from walras_runtime.kafka.producing import Row, make_producer, send_rows
+from walras_runtime.kafka.restoring import group_agrees, restore
+from walras_runtime.kafka.step_rows import step_rows
+from walras_runtime.kafka.wire import BarrierMark, parse_message
+from walras_runtime.position import Position
+from walras_runtime.records import Output, Step, StepResult
+from walras_runtime.settings import ServiceSettings
+from walras_runtime.stage import Stage, StageSpec
+from walras_runtime.telemetry import Telemetry
+
+POLL_MS = 200
+"""Upper bound of one poll; a stop request is seen within it."""
+RETRY_S = 0.5
+"""Pause before looking at the claim again while the broker is away."""
+STOP_S = 5.0
+"""A client that does not stop within this time is given up."""
+MOST_RECORDS = 20_000
+
+T = TypeVar("T")
+logger = structlog.get_logger("walras")
+
+
+class StepRunner:
+    """Runs one stage of one partition until stopped, fenced, or out of order.
+
+    Parameters
+    ----------
+    spec
+        How the stage is wired.
+    partition
+        Its partition; 0 for single leaders.
+    topics
+        The registry.
+    settings
+        Broker address, mode, timeouts.
+    incarnation
+        A name that no other process has.
+    telemetry, health
+        Where metrics, spans and faults go.
+    """
+
+    def __init__(
+        self,
+        spec: StageSpec,
+        partition: int,
+        topics: Mapping[str, Topic],
+        settings: ServiceSettings,
+        *,
+        incarnation: str,
+        telemetry: Telemetry,
+        health: Health,
+    ) -> None:
+        self._spec = spec
+        self._partition = partition
+        self._topics = topics
+        self._settings = settings
+        self._incarnation = incarnation
+        self._telemetry = telemetry
+        self._health = health
+        self._label = str(partition)
+        self._name = f"{spec.service}/{partition}"
+        self._transactional_id = f"walras.{spec.service}.{partition}"
+        self.group = f"walras.{spec.service}-{partition}"
+        self._inputs = {source.topic: source for source in spec.inputs}
+        self.partitions: dict[str, tuple[int, ...]] = {
+            source.topic: (
+                (partition,)
+                if source.own_partition
+                else tuple(range(topics[source.topic].partitions))
+            )
+            for source in spec.inputs
+        }
+        self._short = {topics[s.topic].full_name: s.topic for s in spec.inputs}
+        self._producer: AIOKafkaProducer | None = None
+        self._claim: Claim | None = None
+        self._stage: Stage = spec.build(partition)
+        self._position = Position.start()
+        self._aligner = Aligner(spec.inputs, self.partitions, {}, {})
+        self._letters: list[Output] = []
+        self._parents: list[str] = []
+        self._waiting_since_ms: int | None = None
+        self._previous_commit_ms: int | None = None
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Own the partition and work until ``stop`` is set.
+
+        Raises
+        ------
+        FencedError
+            Another process owns the partition.
+        InvariantBrokenError, StepFailedError
+            The stage broke; the process must end.
+        """
+        try:
+            while not stop.is_set():
+                try:
+                    await self._own()
+                    await self._restore()
+                    self._health.ready = True
+                    await self._work(stop)
+                except (ProducerFailedError, BrokerUnavailableError, KafkaError) as error:
+                    logger.warning("stage_dropped", stage=self._name, error=repr(error))
+                    self._telemetry.restarts.labels(self._label).inc()
+                    self._health.fail(self._name, repr(error))
+                    await self._drop()
+                    await self._still_mine(stop)
+                except (OffsetGapError, PartitionStoppedError) as error:
+                    logger.error("stage_stopped", stage=self._name, code=error.code, why=str(error))
+                    self._health.fail(self._name, f"{error.code}: {error}")
+                    await self._drop()
+                    await stop.wait()
+        finally:
+            await self._drop()
+
+    async def _own(self) -> None:
+        self._producer = make_producer(
+            self._settings.kafka_bootstrap,
+            transactional_id=self._transactional_id,
+            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+        )
+        await self._guarded(self._producer.start())
+        last = await self._read_claim()
+        self._claim = Claim(
+            self._incarnation, last.epoch + 1, last.failed_barrier, dict(last.failures)
+        )
+        claims = self._topics["claims"].full_name
+        row: Row = (
+            claim_key(self._spec.service, self._partition),
+            claim_value(self._incarnation, self._claim.epoch),
+            [],
+        )
+        await self._transaction({(claims, 0): [row]}, {})
+        self._telemetry.epoch.labels(self._label).set(self._claim.epoch)
+        logger.info("claimed", stage=self._name, epoch=self._claim.epoch)
+
+    async def _read_claim(self) -> Claim:
+        claims = self._topics["claims"].full_name
+        return await self._guarded(
+            read_claim(self._settings.kafka_bootstrap, claims, self._spec.service, self._partition)
+        )
+
+    async def _still_mine(self, stop: asyncio.Event) -> None:
+        """Wait until the broker tells whose claim is the latest; end if it is another's."""
+        while not stop.is_set():
+            try:
+                claim = await self._read_claim()
+            except (ProducerFailedError, BrokerUnavailableError, KafkaError) as error:
+                logger.warning("claim_unreadable", stage=self._name, error=repr(error))
+                await asyncio.sleep(RETRY_S)
+                continue
+            if self._claim is not None and claim.incarnation != self._incarnation:
+                raise FencedError(f"{self._name} is owned by {claim.incarnation}")
+            return
+
+    async def _restore(self) -> None:
+        self._stage = self._spec.build(self._partition)
+        bootstrap = self._settings.kafka_bootstrap
+        restored = await self._guarded(
+            restore(
+                self._spec,
+                self._partition,
+                self._stage,
+                topics=self._topics,
+                partitions=self.partitions,
+                bootstrap=bootstrap,
+            )
+        )
+        agrees = restored.step < 0 or await self._guarded(
+            group_agrees(bootstrap, self.group, self._topics, restored)
+        )
+        if not agrees:
+            self._telemetry.position_alarms.labels(self._label).inc()
+            logger.error("group_offsets_disagree", stage=self._name, step=restored.step)
+        self._position = restored
+        self._aligner = Aligner(
+            self._spec.inputs, self.partitions, restored.offsets, restored.delivered
+        )
+        self._letters.clear()
+        self._parents.clear()
+        self._waiting_since_ms = None
+        self._health.clear(self._name)
+        logger.info("restored", stage=self._name, step=restored.step)
+
+    async def _work(self, stop: asyncio.Event) -> None:
+        async with plain_consumer(
+            self._settings.kafka_bootstrap, max_poll_records=MOST_RECORDS
+        ) as consumer:
+            offsets = {
+                TopicPartition(self._topics[topic].full_name, partition): offset
+                for (topic, partition), offset in self._aligner.position().items()
+            }
+            consumer.assign(list(offsets))
+            for tp, offset in offsets.items():
+                consumer.seek(tp, offset)
+            while not stop.is_set():
+                try:
+                    batches = await consumer.getmany(timeout_ms=POLL_MS)
+                except OffsetOutOfRangeError as error:
+                    raise OffsetGapError(f"{self._name}: {error}") from error
+                for tp, messages in batches.items():
+                    self._take_in(self._short[tp.topic], messages)
+                while not stop.is_set() and self._may_step():
+                    await self._step()
+
+    def _take_in(self, topic: str, messages: list[Any]) -> None:
+        source = self._inputs[topic]
+        for message in messages:
+            item = parse_message(message, topic)
+            if isinstance(item, BarrierMark):
+                self._aligner.push_barrier(topic, message.partition, item.offset, item.barrier)
+                if item.traceparent is not None:
+                    self._parents.append(item.traceparent)
+                continue
+            record, letter = decode(self._spec.service, source, item)
+            if letter is not None:
+                self._letters.append(letter)
+                self._telemetry.dead_letters.labels(topic, "undecodable").inc()
+            if record is not None:
+                self._aligner.push_record(record)
+
+    def _may_step(self) -> bool:
+        number = self._position.step + 1
+        if self._aligner.ready(number):
+            return True
+        if self._settings.mode == "replay" or not self._aligner.may_go_on_without(number):
+            return False
+        if self._aligner.only_known_late(number):
+            return True
+        now = monotonic_ms()
+        if self._waiting_since_ms is None:
+            self._waiting_since_ms = now
+        return now - self._waiting_since_ms >= self._settings.alignment_timeout_ms
+
+    async def _step(self) -> None:
+        number = self._position.step + 1
+        self._waiting_since_ms = None
+        started = monotonic_ms()
+        with self._telemetry.step_span(number, self._parents) as traceparent:
+            self._parents.clear()
+            aligned = self._aligner.take(number)
+            result = await self._decide(aligned)
+            position = Position(
+                number,
+                aligned.barrier.market_time_ms,
+                self._aligner.position(),
+                self._aligner.delivered(),
+            )
+            decided = monotonic_ms()
+            await self._commit(aligned, result, position, traceparent)
+        self._position = position
+        self._previous_commit_ms = wall_ms()
+        metrics, label = self._telemetry, self._label
+        metrics.step_seconds.labels(label).observe((decided - started) / 1000)
+        metrics.commit_seconds.labels(label).observe((monotonic_ms() - decided) / 1000)
+        metrics.steps.labels(label).inc()
+        metrics.barrier.labels(label).set(number)
+        metrics.records.labels(label).inc(sum(len(r) for r in aligned.records.values()))
+
+    async def _decide(self, aligned: Aligned) -> StepResult:
+        assert self._claim is not None
+        number = aligned.barrier.number
+        failures = self._claim.failures if self._claim.failed_barrier == number else {}
+        try:
+            for topic, records in aligned.records.items():
+                if self._inputs[topic].table:
+                    for record in records:
+                        self._stage.fold(record)
+            return self._stage.step(
+                Step(
+                    aligned.barrier,
+                    aligned.records,
+                    aligned.late,
+                    failures,
+                    self._aligner.ready(number + 1),
+                )
+            )
+        except Exception as error:
+            # Every failure of a step is counted on the log before the process ends, so that the
+            # third one on the same barrier can halt what caused it.
+            subject = error.subject if isinstance(error, StepFailedError) else ""
+            row: Row = (
+                failures_key(self._spec.service, self._partition),
+                failures_value(self._claim, number, subject, repr(error)),
+                [],
+            )
+            await self._transaction({(self._topics["claims"].full_name, 0): [row]}, {})
+            raise
+
+    async def _commit(
+        self, aligned: Aligned, result: StepResult, position: Position, traceparent: str | None
+    ) -> None:
+        assert self._claim is not None
+        rows = step_rows(
+            self._spec,
+            self._partition,
+            self._topics,
+            aligned.barrier,
+            outputs=[*result.outputs, *self._letters],
+            state=result.state,
+            position=position,
+            epoch=self._claim.epoch,
+            previous_commit_ms=self._previous_commit_ms,
+            traceparent=traceparent,
+        )
+        offsets = {
+            TopicPartition(self._topics[topic].full_name, partition): offset
+            for (topic, partition), offset in position.offsets.items()
+        }
+        await self._transaction(rows, offsets)
+        self._letters.clear()
+
+    async def _transaction(
+        self, rows: Mapping[tuple[str, int], list[Row]], offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        producer = self._producer
+        assert producer is not None
+        await self._guarded(producer.begin_transaction())
+        futures = await self._guarded(send_rows(producer, rows))
+        if offsets:
+            await self._guarded(producer.send_offsets_to_transaction(offsets, self.group))
+        await self._guarded(producer.commit_transaction())
+        await self._guarded(asyncio.gather(*futures))
+
+    async def _guarded(self, work: Awaitable[T]) -> T:
+        """Await a client's call with a bound; whatever it raises means: start over."""
+        try:
+            return await asyncio.wait_for(work, self._settings.transaction_timeout_ms / 1000 * 2)
+        except (KafkaError, AssertionError, TimeoutError) as error:
+            # After fencing aiokafka answers with AssertionError; a hang ends in TimeoutError.
+            raise ProducerFailedError(repr(error)) from error
+
+    async def _drop(self) -> None:
+        producer, self._producer = self._producer, None
+        self._health.ready = False
+        if producer is None:
+            return
+        try:
+            await asyncio.wait_for(producer.stop(), STOP_S)
+        except (KafkaError, AssertionError, TimeoutError) as error:
+            logger.warning("producer_not_stopped", stage=self._name, error=repr(error))

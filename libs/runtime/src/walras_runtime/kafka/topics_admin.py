@@ -1,0 +1,79 @@
+"""Creating the registry's topics, and checking that the broker's are those."""
+
+from collections.abc import Mapping
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from walras_contracts.topics import Topic
+
+from walras_runtime.errors import TopicMismatchError
+
+ALREADY_EXISTS = 36
+
+
+async def create_topics(
+    bootstrap: str, topics: Mapping[str, Topic], *, replication_factor: int = 1
+) -> list[str]:
+    """Create the topics that are missing; return their full names.
+
+    Raises
+    ------
+    TopicMismatchError
+        The broker refused one.
+    """
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        existing = set(await admin.list_topics())
+        missing = [t for t in topics.values() if t.full_name not in existing]
+        if not missing:
+            return []
+        response = await admin.create_topics(
+            [
+                NewTopic(
+                    name=topic.full_name,
+                    num_partitions=topic.partitions,
+                    replication_factor=replication_factor,
+                    topic_configs=topic.broker_config(),
+                )
+                for topic in missing
+            ]
+        )
+        # create_topics never raises for a single topic: the answers must be looked at.
+        faults = [
+            f"{name}: error {code} {text or ''}".strip()
+            for name, code, text in response.topic_errors
+            if code not in {0, ALREADY_EXISTS}
+        ]
+        if faults:
+            raise TopicMismatchError("; ".join(faults))
+        return [topic.full_name for topic in missing]
+    finally:
+        await admin.close()
+
+
+async def check_topics(bootstrap: str, topics: Mapping[str, Topic]) -> None:
+    """Check that each topic exists with the registry's partition count.
+
+    A transaction on an unknown topic would hang, a wrong count would send a key elsewhere.
+
+    Raises
+    ------
+    TopicMismatchError
+        Naming every topic that is missing or has another count.
+    """
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        described = await admin.describe_topics([t.full_name for t in topics.values()])
+    finally:
+        await admin.close()
+    counts = {d["topic"]: len(d["partitions"]) for d in described if d["error_code"] == 0}
+    faults = []
+    for topic in topics.values():
+        count = counts.get(topic.full_name)
+        if count is None:
+            faults.append(f"{topic.full_name} does not exist")
+        elif count != topic.partitions:
+            faults.append(f"{topic.full_name} has {count} partitions, not {topic.partitions}")
+    if faults:
+        raise TopicMismatchError("; ".join(faults) + " (run `walras topics create`)")

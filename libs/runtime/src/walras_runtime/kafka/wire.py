@@ -1,0 +1,93 @@
+"""Records on the wire: CloudEvents 1.0 in binary mode, barriers, their headers.
+
+Headers of a data record: ``ce_id ce_source ce_specversion ce_type content-type``. Headers of a
+barrier add ``walras_epoch`` (who wrote it), ``walras_previous_commit_ms`` (wall time at which the
+writer's previous step was committed) and ``traceparent``.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from walras_runtime.records import BARRIER_KEY_PREFIX, BARRIER_TYPE, Barrier, Record
+
+Headers = list[tuple[str, bytes]]
+
+CONTENT_TYPE: Final = ("content-type", b"application/json")
+SPEC_VERSION: Final = ("ce_specversion", b"1.0")
+EPOCH_HEADER: Final = "walras_epoch"
+PREVIOUS_COMMIT_HEADER: Final = "walras_previous_commit_ms"
+TRACE_HEADER: Final = "traceparent"
+_BARRIER_PREFIX: Final = BARRIER_KEY_PREFIX.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class BarrierMark:
+    """A barrier as read: with its writer's epoch and the record's stamp."""
+
+    barrier: Barrier
+    epoch: int
+    timestamp_ms: int
+    offset: int
+    traceparent: str | None
+
+
+def event_headers(event_id: str, source: bytes, event_type: str) -> Headers:
+    """Return the headers of a data record."""
+    return [
+        ("ce_id", event_id.encode()),
+        ("ce_source", source),
+        SPEC_VERSION,
+        ("ce_type", event_type.encode()),
+        CONTENT_TYPE,
+    ]
+
+
+def barrier_value(barrier: Barrier) -> bytes:
+    """Return the payload of a barrier."""
+    return b'{"barrier":%d,"market_time_ms":%d}' % (barrier.number, barrier.market_time_ms)
+
+
+def barrier_headers(
+    epoch: int, previous_commit_ms: int | None = None, traceparent: str | None = None
+) -> Headers:
+    """Return the headers of a barrier."""
+    headers: Headers = [("ce_type", BARRIER_TYPE.encode()), (EPOCH_HEADER, b"%d" % epoch)]
+    if previous_commit_ms is not None:
+        headers.append((PREVIOUS_COMMIT_HEADER, b"%d" % previous_commit_ms))
+    if traceparent is not None:
+        headers.append((TRACE_HEADER, traceparent.encode()))
+    return headers
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode("utf-8", "replace")
+
+
+def parse_message(message: Any, topic: str) -> Record | BarrierMark:
+    """Turn a consumed message of the topic with short name ``topic`` into a record or a barrier.
+
+    Never raises on a data record: what is not readable stays bytes for the stage to judge.
+    """
+    key: bytes = message.key or b""
+    headers = dict(message.headers)
+    if key.startswith(_BARRIER_PREFIX) and headers.get("ce_type") == BARRIER_TYPE.encode():
+        document = json.loads(message.value)
+        return BarrierMark(
+            Barrier(document["barrier"], document["market_time_ms"]),
+            int(headers[EPOCH_HEADER]),
+            message.timestamp,
+            message.offset,
+            _text(headers.get(TRACE_HEADER)),
+        )
+    return Record(
+        topic,
+        message.partition,
+        message.offset,
+        key.decode("utf-8", "replace"),
+        _text(headers.get("ce_type")) or "",
+        message.value,
+        None,
+        _text(headers.get("ce_id")),
+        _text(headers.get("ce_source")),
+    )

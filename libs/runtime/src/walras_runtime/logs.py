@@ -1,0 +1,58 @@
+"""Structured logs: one JSON object a line on stderr."""
+
+import logging
+import sys
+
+import structlog
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class RateLimit(logging.Filter):
+    """Lets each distinct message template of a library through once a second.
+
+    While a broker is away its client writes hundreds of lines a second.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record is let through."""
+        if not isinstance(record.msg, str):
+            return True  # our own events are dictionaries
+        last = self._last.get(record.msg, -1.0)
+        if record.created - last < 1.0:
+            return False
+        self._last[record.msg] = record.created
+        return True
+
+
+def configure_logs(service: str, level: str) -> structlog.stdlib.BoundLogger:
+    """Set up logging of the process; return its logger."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(RateLimit())
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_log_level, structlog.stdlib.add_logger_name],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                structlog.processors.JSONRenderer(),
+            ],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+    )
+    logging.getLogger("walras").setLevel(LEVELS[level])
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger("walras").bind(service=service)
+    return logger

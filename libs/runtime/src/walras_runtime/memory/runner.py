@@ -1,0 +1,168 @@
+"""Runs stages over the log in memory, by the same rules as the Kafka loop.
+
+One call of :meth:`MemoryRunner.advance` does all steps that are ready. A crash is simulated by
+dropping the runner and building another on the same log: it restores from its own output.
+"""
+
+import json
+from collections.abc import Mapping
+
+from walras_runtime.align import Aligner, PartitionKey
+from walras_runtime.decoding import decode
+from walras_runtime.memory.log import Entry, MemoryLog
+from walras_runtime.position import Position
+from walras_runtime.records import POSITION_KEY, Output, Record, StateChange, Step
+from walras_runtime.stage import Input, Stage, StageSpec
+
+
+class MemoryRunner:
+    """One stage of one partition on a log in memory.
+
+    Parameters
+    ----------
+    spec
+        How the stage is wired.
+    log
+        The log that it reads and writes.
+    partition
+        Its partition; 0 for single leaders.
+    """
+
+    def __init__(self, spec: StageSpec, log: MemoryLog, partition: int = 0) -> None:
+        self.spec = spec
+        self.partition = partition
+        self._log = log
+        self._inputs = {source.topic: source for source in spec.inputs}
+        self._partitions = {
+            source.topic: (
+                (partition,) if source.own_partition else tuple(log.partitions(source.topic))
+            )
+            for source in spec.inputs
+        }
+        self._dead_letters: list[Output] = []
+        self.stage: Stage = spec.build(partition)
+        self.position = self._restore()
+        self._read: dict[PartitionKey, int] = dict(self.position.offsets)
+        self._aligner = Aligner(
+            spec.inputs, self._partitions, self.position.offsets, self.position.delivered
+        )
+
+    def advance(self, most: int = 1_000_000) -> int:
+        """Do all steps that are ready, ``most`` at the most; return how many were done."""
+        done = 0
+        self._poll()
+        while done < most and self._aligner.ready(self.position.step + 1):
+            self._step()
+            done += 1
+            self._poll()
+        return done
+
+    def _poll(self) -> None:
+        for topic, partitions in self._partitions.items():
+            for partition in partitions:
+                key = (topic, partition)
+                for entry in self._log.read(topic, partition, self._read.get(key, 0)):
+                    self._read[key] = entry.offset + 1
+                    self._push(self._inputs[topic], partition, entry)
+
+    def _push(self, source: Input, partition: int, entry: Entry) -> None:
+        if entry.barrier is not None:
+            self._aligner.push_barrier(source.topic, partition, entry.offset, entry.barrier)
+            return
+        record, letter = decode(self.spec.service, source, as_record(source, partition, entry))
+        if letter is not None:
+            self._dead_letters.append(letter)
+        if record is not None:
+            self._aligner.push_record(record)
+
+    def _step(self) -> None:
+        number = self.position.step + 1
+        aligned = self._aligner.take(number)
+        for topic, records in aligned.records.items():
+            if self._inputs[topic].table:
+                for record in records:
+                    self.stage.fold(record)
+        result = self.stage.step(
+            Step(
+                aligned.barrier,
+                aligned.records,
+                aligned.late,
+                {},
+                self._aligner.ready(number + 1),
+            )
+        )
+        self.position = Position(
+            number,
+            aligned.barrier.market_time_ms,
+            self._aligner.position(),
+            self._aligner.delivered(),
+        )
+        name = f"{self.spec.service}/{self.partition}"
+        self._log.append([*result.outputs, *self._dead_letters], source=f"{name}/{number}")
+        self._dead_letters.clear()
+        changes = [*result.state, StateChange(POSITION_KEY, self.position.payload())]
+        self._log.append(
+            [
+                Output(self.spec.state_topic, c.key, "", "walras.state.v1", c.value, self.partition)
+                for c in changes
+            ],
+            source=name,
+        )
+        for topic in self.spec.outputs:
+            if self._log.topics[topic].barriers == "producer":
+                own = (self.partition,) if self.spec.spread else self._log.partitions(topic)
+                for partition in own:
+                    self._log.append_barrier(topic, partition, aligned.barrier)
+
+    def _restore(self) -> Position:
+        latest: dict[str, bytes | None] = {}
+        for entry in self._log.read(self.spec.state_topic, self.partition, 0):
+            latest.pop(entry.key, None)
+            latest[entry.key] = entry.payload
+        kept = latest.pop(POSITION_KEY, None)
+        position = Position.parse(kept) if kept is not None else Position.start()
+        for source in self.spec.inputs:
+            if not source.table:
+                continue
+            for partition in self._partitions[source.topic]:
+                until = position.offsets.get((source.topic, partition), 0)
+                for entry in self._log.read(source.topic, partition, 0):
+                    if entry.offset < until and entry.barrier is None:
+                        record, _ = decode(
+                            self.spec.service, source, as_record(source, partition, entry)
+                        )
+                        if record is not None:
+                            self.stage.fold(record)
+        for key, value in latest.items():
+            if value is not None:
+                self.stage.load(key, value)
+        return position
+
+
+def as_record(source: Input, partition: int, entry: Entry) -> Record:
+    """Return an entry of the log as a record of an input."""
+    return Record(
+        source.topic,
+        partition,
+        entry.offset,
+        entry.key,
+        entry.type,
+        entry.payload,
+        None,
+        entry.event_id,
+        entry.source,
+    )
+
+
+def state_digest_input(log: MemoryLog, service: str) -> Mapping[str, str]:
+    """Return the latest own state of a service on the log, as text, for comparisons."""
+    latest: dict[str, str] = {}
+    topic = f"state.{service}"
+    for partition in log.partitions(topic):
+        for entry in log.read(topic, partition, 0):
+            name = f"{partition}/{entry.key}"
+            if entry.payload is None:
+                latest.pop(name, None)
+            elif entry.key != POSITION_KEY:
+                latest[name] = json.dumps(json.loads(entry.payload), sort_keys=True)
+    return latest

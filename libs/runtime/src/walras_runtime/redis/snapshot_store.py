@@ -1,0 +1,167 @@
+"""One stamped value in Redis, replaced by compare-and-set in one script.
+
+Keys are ``<namespace>:<log id>:<name>``: another log with the same Redis starts afresh. The set
+``<namespace>:logs`` names the logs whose values are there.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from importlib.resources import files
+from typing import Any, Final
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from walras_runtime.redis.versioned import (
+    RESERVED_PREFIX,
+    Outcome,
+    Presence,
+    Stamp,
+    StoreCorruptError,
+    StoreUnavailableError,
+    Versioned,
+    WriteResult,
+    presence_of,
+)
+
+NAMESPACE: Final = "walras"
+STAMP_FIELDS: Final = ("~epoch", "~number", "~step")
+_SCRIPT: Final = files("walras_runtime.redis").joinpath("compare_and_set.lua").read_text("utf-8")
+
+
+@asynccontextmanager
+async def open_redis(url: str, *, timeout_ms: int = 1_000) -> AsyncIterator["Redis"]:
+    """Open a client; nothing is sent before its first use.
+
+    Parameters
+    ----------
+    url
+        ``redis://host:port/database``.
+    timeout_ms
+        How long one command or connection attempt may take.
+    """
+    client = Redis.from_url(
+        url,
+        socket_timeout=timeout_ms / 1000,
+        socket_connect_timeout=timeout_ms / 1000,
+        # One repeat: a connection of the pool may be dead since a restart of the server.
+        retry=Retry(NoBackoff(), 1),
+    )
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+@contextmanager
+def _unavailable() -> Iterator[None]:
+    try:
+        yield
+    except (RedisError, OSError, TimeoutError) as error:
+        raise StoreUnavailableError(f"{type(error).__name__}: {error}") from error
+
+
+async def known_logs(client: "Redis", namespace: str = NAMESPACE) -> list[str]:
+    """Return the ids of the logs that have a value here, sorted.
+
+    Raises
+    ------
+    StoreUnavailableError
+        Redis does not answer.
+    """
+    with _unavailable():
+        # The stubs do not know which of the two clients answers.
+        members: Any = client.smembers(f"{namespace}:logs")
+        return sorted(member.decode() for member in await members)
+
+
+class RedisSnapshotStore:
+    """The stamped value ``name`` of the log ``log_id``.
+
+    Parameters
+    ----------
+    client
+        An open client that does not decode answers.
+    log_id
+        Id of the log that the value is a projection of.
+    name
+        Name of the value.
+    namespace
+        First part of all keys.
+
+    Notes
+    -----
+    Every method raises :class:`StoreUnavailableError` when Redis is away, read-only, loading or
+    full: the caller goes on without it.
+    """
+
+    def __init__(
+        self, client: "Redis", log_id: str, name: str, *, namespace: str = NAMESPACE
+    ) -> None:
+        self._client = client
+        self._log_id = log_id
+        self.key = f"{namespace}:{log_id}:{name}"
+        self._index = f"{namespace}:logs"
+        self._script: Any = client.register_script(_SCRIPT)
+
+    async def write(self, value: Versioned) -> WriteResult:
+        """Put the value iff its stamp is newer than the one held.
+
+        Returns
+        -------
+        WriteResult
+            ``written``; ``repeated`` where the same value is there; ``stale_writer`` where a newer
+            stamp is there; ``conflict`` where another value with this stamp is there.
+        """
+        stamp = value.stamp
+        arguments: list[str | int | bytes] = [
+            self._log_id,
+            stamp.epoch,
+            stamp.number,
+            stamp.step,
+        ]
+        for name, content in sorted(value.fields.items()):
+            arguments += [name, content]
+        with _unavailable():
+            answer = await self._script(keys=[self.key, self._index], args=arguments)
+        outcome, *held = (part.decode() for part in answer)
+        return WriteResult(Outcome(outcome), Stamp(*(int(part) for part in held)))
+
+    async def read(self) -> Versioned | None:
+        """Return the value held; None when there is none.
+
+        Raises
+        ------
+        StoreCorruptError
+            Something else is held under the key.
+        """
+        with _unavailable():
+            answer: Any = self._client.hgetall(self.key)
+            held: Mapping[bytes, bytes] = await answer
+        if not held:
+            return None
+        fields = {name.decode(): content for name, content in held.items()}
+        stamp = self._stamp([fields.get(name) for name in STAMP_FIELDS])
+        content = {n: c for n, c in fields.items() if not n.startswith(RESERVED_PREFIX)}
+        if stamp is None or not content:
+            raise StoreCorruptError(f"{self.key} holds {sorted(fields)}")
+        return Versioned(stamp, content)
+
+    async def presence(self, written: Stamp) -> Presence:
+        """Tell whether what was written with stamp ``written`` is still there."""
+        with _unavailable():
+            answer: Any = self._client.hmget(self.key, list(STAMP_FIELDS))
+            held = await answer
+        return presence_of(self._stamp(held), written)
+
+    def _stamp(self, parts: list[bytes | None]) -> Stamp | None:
+        known = [part for part in parts if part is not None]
+        if not known:
+            return None
+        try:
+            epoch, number, step = (int(part) for part in known)
+        except ValueError as error:
+            raise StoreCorruptError(f"{self.key} is stamped {parts}") from error
+        return Stamp(epoch, number, step)

@@ -1,0 +1,141 @@
+"""Settings of a service: frozen, unknown keys refused, all faults reported together.
+
+A field is read from ``WALRAS_<SERVICE>_<FIELD>``; the shared fields of :class:`ServiceSettings`
+fall back to ``WALRAS_<FIELD>``.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from walras_runtime.errors import WalrasError
+
+PREFIX = "WALRAS_"
+
+
+class SettingsError(WalrasError):
+    """The settings are not usable; the message names every fault."""
+
+    code = "invalid_settings"
+
+
+class ServiceSettings(BaseSettings):
+    """What every service needs to know."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    SERVICE: ClassVar[str] = "service"
+
+    kafka_bootstrap: str
+    """Address of the broker, host:port."""
+    redis_url: str | None = None
+    """Address of Redis; only the snapshot needs it."""
+    mode: Literal["live", "replay"] = "live"
+    """Live: late inputs are not waited for beyond alignment_timeout_ms. Replay: always waited."""
+    replica_index: Annotated[int, Field(ge=0)] = 0
+    """Which share of the partitions a spread service takes."""
+    replica_count: Annotated[int, Field(ge=1)] = 1
+    """Among how many replicas the partitions are shared."""
+    alignment_timeout_ms: Annotated[int, Field(ge=1)] = 10_000
+    """How long a live step waits for a partition that stays behind."""
+    transaction_timeout_ms: Annotated[int, Field(ge=1000, le=60_000)] = 15_000
+    """After this the broker aborts a transaction whose writer is gone and frees its readers."""
+    election_session_ms: Annotated[int, Field(ge=1000, le=60_000)] = 6_000
+    """After this silence a standby takes over from a leader."""
+    health_port: Annotated[int, Field(ge=-1, le=65_535)] = -1
+    """Port of /healthz, /readyz and /metrics on loopback; 0: any free one; -1: none."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Least severe level that is logged."""
+    otlp_endpoint: str | None = None
+    """Where traces go (OTLP over HTTP); null: nowhere."""
+    trace_ratio_ppm: Annotated[int, Field(ge=0, le=1_000_000)] = 10_000
+    """Share of steps that are traced, where their inputs do not decide it."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read explicit arguments first, then the environment by the rule of this module."""
+        del env_settings, dotenv_settings, file_secret_settings
+        return init_settings, _Environment(settings_cls)
+
+    @classmethod
+    def variables(cls) -> dict[str, tuple[str, ...]]:
+        """Return for each field the environment variables that set it, first wins."""
+        own = f"{PREFIX}{cls.SERVICE.upper()}_"
+        shared = set(ServiceSettings.model_fields)
+        return {
+            name: (own + name.upper(), *([PREFIX + name.upper()] if name in shared else []))
+            for name in cls.model_fields
+        }
+
+    @classmethod
+    def read(cls, **values: Any) -> Self:
+        """Read the settings.
+
+        Raises
+        ------
+        SettingsError
+            Naming every missing, unknown or wrong value and the variable that sets it.
+        """
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            variables = cls.variables()
+            lines = []
+            for fault in error.errors():
+                name = str(fault["loc"][0]) if fault["loc"] else ""
+                variable = variables.get(name, (f"{PREFIX}{cls.SERVICE.upper()}_{name.upper()}",))
+                lines.append(f"{variable[-1]}: {fault['msg']} (was {fault.get('input')!r})")
+            raise SettingsError("\n".join(lines)) from error
+
+    @classmethod
+    def describe(cls) -> str:
+        """Return one line per setting: variables, default, meaning."""
+        lines = []
+        for name, names in cls.variables().items():
+            field = cls.model_fields[name]
+            default = "required" if field.is_required() else repr(field.default)
+            lines.append(f"  {names[-1]} ({default})\n      {field.description or ''}")
+        return "\n".join(lines)
+
+
+class _Environment(InitSettingsSource):
+    """The environment, by the naming rule of this module; unknown names are passed on."""
+
+    def __init__(
+        self, settings_cls: type[BaseSettings], environment: Mapping[str, str] | None = None
+    ) -> None:
+        assert issubclass(settings_cls, ServiceSettings)
+        source = os.environ if environment is None else environment
+        values: dict[str, Any] = {}
+        own = f"{PREFIX}{settings_cls.SERVICE.upper()}_"
+        known: set[str] = set()
+        for name, variables in settings_cls.variables().items():
+            known.update(variables)
+            for variable in variables:
+                if variable in source:
+                    values.setdefault(name, source[variable])
+        for variable in sorted(source):
+            if variable.startswith(own) and variable not in known:
+                values[variable[len(own) :].lower()] = source[variable]
+        super().__init__(settings_cls, values)
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        """Not used: the values are read at once."""
+        del field
+        return None, field_name, False

@@ -1,0 +1,91 @@
+"""The contract between the one step loop and a deciding stage.
+
+A stage is pure: it holds state in memory and decides step by step; it never waits, reads a clock
+or touches a network. The loop restores it, feeds it and commits what it decided.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from walras_runtime.records import Record, Step, StepResult
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One topic that a stage reads.
+
+    Parameters
+    ----------
+    topic
+        Short name in the registry.
+    own_partition
+        Only the stage's own partition; otherwise all of them.
+    lag
+        Step n sees the records up to barrier n - lag. Feedback has a lag of at least 1, so that
+        the waits have no cycle (step protocol §1).
+    table
+        The topic holds the latest record of each key: on a restart it is folded again from its
+        beginning up to the stage's position. Otherwise the stage's own state topic holds all that
+        it remembers of the input.
+    raw
+        Payloads are not decoded: the stage judges bytes from outside itself.
+    may_be_late
+        When running live, a partition of it that stays behind is not waited for beyond the
+        alignment timeout.
+    """
+
+    topic: str
+    own_partition: bool = False
+    lag: int = 0
+    table: bool = False
+    raw: bool = False
+    may_be_late: bool = True
+
+
+class Stage(Protocol):
+    """A deciding stage for one partition (spread services) or for all (single leaders)."""
+
+    def fold(self, record: Record) -> None:
+        """Take a record of a table input into the state; the last record of a key wins.
+
+        Called for every record of a table input before :meth:`step` sees it, and on a restart
+        for the same records again.
+        """
+
+    def load(self, key: str, value: bytes) -> None:
+        """Take one record of the stage's own state topic on a restart."""
+
+    def step(self, step: Step) -> StepResult:
+        """Decide step n. Must depend on the state and ``step`` only."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageSpec:
+    """How a stage is wired.
+
+    Parameters
+    ----------
+    service
+        Name of the service; its state topic is ``state.<service>``.
+    inputs
+        What it reads, in the order in which records are handed over.
+    outputs
+        Topics it writes; where the registry says that the producer writes barriers, the loop
+        writes barrier n into them with the outputs of step n.
+    build
+        Makes an empty stage for a partition (0 for single leaders).
+    spread
+        One stage per partition; otherwise a single leader with hot standbys.
+    """
+
+    service: str
+    inputs: tuple[Input, ...]
+    outputs: tuple[str, ...]
+    build: Callable[[int], Stage]
+    spread: bool = False
+
+    @property
+    def state_topic(self) -> str:
+        """Short name of the stage's own state topic."""
+        return f"state.{self.service}"
