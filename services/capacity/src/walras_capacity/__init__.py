@@ -1,0 +1,1 @@
+"""Capacity: what there is to sell, whose it is, and which nodes carry it."""

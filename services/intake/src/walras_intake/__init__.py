@@ -1,0 +1,1 @@
+"""Intake: judges what teams and administrators ask for, and keeps the queue and the accounts."""

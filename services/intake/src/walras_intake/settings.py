@@ -1,0 +1,11 @@
+"""Settings of intake: those that every service has."""
+
+from typing import ClassVar
+
+from walras_runtime.settings import ServiceSettings
+
+
+class Settings(ServiceSettings):
+    """Intake decides by the log alone; nothing here changes what it decides."""
+
+    SERVICE: ClassVar[str] = "intake"
