@@ -1,0 +1,143 @@
+"""The whole market in one process, on the log in memory: the same stages, no broker.
+
+A world is driven like the replay driver drives the real one. Stages may be crashed (dropped and
+built anew on the same log) and topics compacted between any two moves; what they decide must not
+change.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from walras_contracts.topics import load_topics
+
+import walras_billing.settings
+import walras_billing.wiring
+import walras_capacity.settings
+import walras_capacity.wiring
+import walras_clearing_service.settings
+import walras_clearing_service.wiring
+import walras_intake.settings
+import walras_intake.wiring
+import walras_node_agent.settings
+import walras_node_agent.wiring
+import walras_placement.settings
+import walras_placement.wiring
+from walras.report.digests import DECIDED_TOPICS, TopicDigest
+from walras.report.records import LogRecord
+from walras.trace import Replay
+from walras_runtime.memory.log import MemoryLog
+from walras_runtime.memory.runner import MemoryRunner
+from walras_runtime.records import BARRIER_TYPE, Barrier, Output, emit
+from walras_runtime.stage import StageSpec
+
+BOOTSTRAP = "memory:0"
+
+
+def specs(interval_ms: int = 60_000) -> list[StageSpec]:
+    """Return the deciding services as a replay wires them."""
+    return [
+        walras_intake.wiring.build(
+            walras_intake.settings.Settings(kafka_bootstrap=BOOTSTRAP, mode="replay")
+        ),
+        walras_capacity.wiring.build(
+            walras_capacity.settings.Settings(kafka_bootstrap=BOOTSTRAP, mode="replay")
+        ),
+        walras_clearing_service.wiring.build(
+            walras_clearing_service.settings.Settings(
+                kafka_bootstrap=BOOTSTRAP, mode="replay", cycle_every=1
+            )
+        ),
+        walras_placement.wiring.build(
+            walras_placement.settings.Settings(kafka_bootstrap=BOOTSTRAP, mode="replay")
+        ),
+        walras_node_agent.wiring.build(
+            walras_node_agent.settings.Settings(
+                kafka_bootstrap=BOOTSTRAP, mode="replay", interval_ms=interval_ms
+            )
+        ),
+        walras_billing.wiring.build(
+            walras_billing.settings.Settings(kafka_bootstrap=BOOTSTRAP, mode="replay")
+        ),
+    ]
+
+
+@dataclass
+class World:
+    """A log in memory and one runner for each stage and partition.
+
+    ``chooser`` decides in which order runners move; every order gives the same decisions.
+    """
+
+    chooser: random.Random | None = None
+    log: MemoryLog = field(default_factory=lambda: MemoryLog(load_topics()))
+    runners: dict[str, MemoryRunner] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for spec in specs():
+            count = self.log.topics[spec.state_topic].partitions if spec.spread else 1
+            for partition in range(count):
+                self.runners[f"{spec.service}/{partition}"] = MemoryRunner(
+                    spec, self.log, partition
+                )
+
+    def write(self, barrier: Barrier, outputs: Sequence[Output] = ()) -> None:
+        """Write what the outside writes in one interval, then its barrier."""
+        self.log.append(
+            outputs,
+            source="walras/replay",
+            event_ids=[f"walras/replay/{barrier.number}/{i}" for i in range(len(outputs))],
+        )
+        for topic in self.log.topics.values():
+            if topic.barriers == "outside":
+                for partition in range(topic.partitions):
+                    self.log.append_barrier(topic.name, partition, barrier)
+
+    def settle(self) -> int:
+        """Let every stage do what it can, until nothing moves; return the steps done."""
+        done = 0
+        while True:
+            names = sorted(self.runners)
+            if self.chooser is not None:
+                self.chooser.shuffle(names)
+            moved = sum(self.runners[name].advance() for name in names)
+            if moved == 0:
+                return done
+            done += moved
+
+    def crash(self, name: str) -> None:
+        """Drop a runner with all it had in memory and build it anew on the log."""
+        old = self.runners[name]
+        self.runners[name] = MemoryRunner(old.spec, self.log, old.partition)
+
+    def compact(self) -> None:
+        """Compact every compacted topic."""
+        for topic in self.log.topics.values():
+            if topic.cleanup == "compact":
+                self.log.compact(topic.name)
+
+    def replay(self, replay: Replay) -> Iterator[int]:
+        """Drive a replay; yields after each step, when nothing moves any more."""
+        setup = [emit(event) for event in (*replay.accounts, *replay.inventory)]
+        self.write(Barrier(0, replay.start_ms), setup)
+        self.settle()
+        yield 0
+        for interval in replay.intervals():
+            jobs = [emit(job) for job in interval.jobs]
+            self.write(Barrier(interval.number, interval.end_ms), jobs)
+            self.settle()
+            yield interval.number
+
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each decided stream, as the report defines it."""
+        found = {}
+        for topic in DECIDED_TOPICS:
+            digest = TopicDigest()
+            for partition in self.log.partitions(topic):
+                for e in self.log.read(topic, partition, 0):
+                    if e.type != BARRIER_TYPE:
+                        digest.add(
+                            LogRecord(topic, partition, e.offset, 0, e.key, e.type, e.payload)
+                        )
+            found[topic] = digest.hexdigest()
+        return found
