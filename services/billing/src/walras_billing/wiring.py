@@ -1,0 +1,27 @@
+"""How billing is wired to the log."""
+
+from walras_billing.handlers import BillingStage
+from walras_billing.settings import Settings
+from walras_contracts.accounts import AccountsChanged
+from walras_contracts.market import PricePublished
+from walras_contracts.money import BalancePublished, BudgetPublished
+from walras_contracts.topics import load_topics
+from walras_contracts.work import UsageMetered
+from walras_runtime.stage import Input, StageSpec
+
+
+def build(settings: Settings) -> StageSpec:
+    """Return the stage's wiring: one stage per partition of teams."""
+    partitions = load_topics()[BalancePublished.TOPIC].partitions
+    grace_ms, memory_ms = settings.price_grace_ms, settings.price_memory_ms
+    return StageSpec(
+        service=Settings.SERVICE,
+        inputs=(
+            Input(UsageMetered.TOPIC, own_partition=True, may_be_late=False),
+            Input(PricePublished.TOPIC, may_be_late=False),
+            Input(AccountsChanged.TOPIC, table=True, may_be_late=False),
+        ),
+        outputs=(BalancePublished.TOPIC, BudgetPublished.TOPIC),
+        build=lambda partition: BillingStage(partition, partitions, grace_ms, memory_ms),
+        spread=True,
+    )

@@ -1,0 +1,338 @@
+"""Billing alone on a log: wallets, settlement, pending prices, restarts."""
+
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from walras_billing.settings import Settings
+from walras_billing.wiring import build
+from walras_contracts.accounts import (
+    AccountsChanged,
+    PlatformDocument,
+    PoolDocument,
+    TeamAccount,
+)
+from walras_contracts.identifiers import partition_of
+from walras_contracts.market import PoolPrice, PricePublished
+from walras_contracts.money import BalancePublished, BudgetPublished
+from walras_contracts.quantities import PPM
+from walras_contracts.registry import decode_inner
+from walras_contracts.topics import load_topics
+from walras_contracts.work import UsageMetered, WorkClass
+from walras_runtime.memory.log import MemoryLog
+from walras_runtime.memory.runner import MemoryRunner, state_digest_input
+from walras_runtime.records import Barrier, Output, emit
+
+START_MS = 1_728_000_000
+MINUTE_MS = 60_000
+INPUTS = ("usage", "prices", "accounts")
+PROPERTY = settings(deadline=None, max_examples=12, phases=(Phase.explicit, Phase.generate))
+
+
+class Bench:
+    """All partitions of billing on a log."""
+
+    def __init__(self, *, crash: bool = False) -> None:
+        self.log = MemoryLog(load_topics())
+        self._spec = build(Settings(kafka_bootstrap="none"))
+        self._partitions = self.log.partitions("usage")
+        self._crash = crash
+        self._runners = [MemoryRunner(self._spec, self.log, p) for p in self._partitions]
+        self._number = -1
+
+    def step(self, minute: int, *given: Output) -> None:
+        self._number += 1
+        self.log.append(given)
+        barrier = Barrier(self._number, START_MS + minute * MINUTE_MS)
+        for topic in INPUTS:
+            for partition in self.log.partitions(topic):
+                self.log.append_barrier(topic, partition, barrier)
+        if self._crash:
+            self._runners = [MemoryRunner(self._spec, self.log, p) for p in self._partitions]
+        for runner in self._runners:
+            assert runner.advance() == 1
+
+    def published(self) -> list[BalancePublished | BudgetPublished]:
+        found = []
+        for topic in ("balances", "budgets"):
+            for partition in self.log.partitions(topic):
+                for entry in self.log.read(topic, partition, 0):
+                    if entry.payload is not None and entry.barrier is None:
+                        event = decode_inner(entry.type, entry.payload)
+                        assert isinstance(event, BalancePublished | BudgetPublished)
+                        assert partition == partition_of(event.team, len(self._partitions))
+                        found.append(event)
+        return found
+
+    def balances(self) -> dict[str, BalancePublished]:
+        return {e.team: e for e in self.published() if isinstance(e, BalancePublished)}
+
+    def budgets(self) -> dict[str, BudgetPublished]:
+        return {e.team: e for e in self.published() if isinstance(e, BudgetPublished)}
+
+
+def pool(
+    incomes: dict[str, int], *, weight: int = 1_200_000, version: int = 1, minute: int = 0
+) -> Output:
+    teams = tuple(TeamAccount(team=t, income_local_per_hour=i) for t, i in incomes.items())
+    return emit(
+        AccountsChanged(
+            version=version,
+            effective_ms=START_MS + minute * MINUTE_MS,
+            document=PoolDocument(pool="p", weight_micro_per_hour=weight, teams=teams),
+        )
+    )
+
+
+def price(minute: int, micro: int | None) -> Output:
+    pools = (
+        PoolPrice(pool="p", price_micro=micro, weight_micro_per_hour=1, local_income_per_hour=1),
+    )
+    return emit(
+        PricePublished(
+            market="a",
+            cycle=0,
+            market_time_ms=START_MS + minute * MINUTE_MS,
+            reference_price_micro=micro,
+            pools=pools,
+        )
+    )
+
+
+def usage(
+    start_minute: int,
+    *,
+    seq: int = 0,
+    team: str = "t1",
+    lease: str = "l1",
+    macc: int = 60_000,
+    work_class: WorkClass = WorkClass.MARKET,
+) -> Output:
+    """Return one minute of use; with 60 accelerators it costs the price."""
+    return emit(
+        UsageMetered(
+            lease=lease,
+            node="n",
+            attempt=1,
+            seq=seq,
+            team=team,
+            pool="p",
+            job="j",
+            market="a",
+            quantity_macc=macc,
+            start_ms=START_MS + start_minute * MINUTE_MS,
+            end_ms=START_MS + (start_minute + 1) * MINUTE_MS,
+            work_class=work_class,
+            billable=True,
+            limit_micro=None,
+            tariff_ppm=PPM,
+        )
+    )
+
+
+def test_income_is_minted_at_boundaries_a_grace_later_and_pro_rata_from_its_first_effect() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1, "t2": 3}, minute=2))
+    for minute in range(1, 6):
+        bench.step(minute)
+    assert bench.balances() == {}
+    bench.step(6)
+
+    # Three minutes of 1.2 credits an hour.
+    assert {t: b.earned_micro for t, b in bench.balances().items()} == {"t1": 15_000, "t2": 45_000}
+    assert {b.boundary_ms for b in bench.balances().values()} == {START_MS + 5 * MINUTE_MS}
+
+
+def test_income_follows_each_document_from_the_time_at_which_it_counts() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1, "t2": 1}))
+    bench.step(3, pool({"t1": 3, "t2": 1}, version=2, minute=5))
+    bench.step(11)
+
+    assert {t: b.earned_micro for t, b in bench.balances().items()} == {
+        "t1": 50_000 + 75_000,
+        "t2": 50_000 + 25_000,
+    }
+
+
+@PROPERTY
+@given(
+    weight=st.integers(0, 10**15),
+    incomes=st.lists(st.integers(0, 10**12), min_size=1, max_size=7),
+    changed=st.lists(st.integers(0, 10**12), min_size=1, max_size=7),
+)
+def test_what_a_pool_mints_in_an_hour_is_its_weight_whatever_its_incomes(
+    weight: int, incomes: list[int], changed: list[int]
+) -> None:
+    bench = Bench()
+    first = {f"t{i}": income for i, income in enumerate(incomes)}
+    second = {f"t{i}": income for i, income in enumerate(changed)}
+    # A cap far away: nothing expires of an hour's income.
+    bench.step(0, pool(first, weight=weight))
+    bench.step(7, pool(second, weight=weight, version=2, minute=35))
+    bench.step(61)
+
+    balances = bench.balances()
+    minted = sum(b.earned_micro for b in balances.values())
+    shares = Fraction(7 * any(incomes) + 5 * any(changed), 12)
+    assert abs(minted - weight * shares) <= len(balances)
+    for team, balance in balances.items():
+        exact = Fraction(0)
+        for document, share in ((first, Fraction(7, 12)), (second, Fraction(5, 12))):
+            local = sum(list(document.values()))
+            if team in document and local:
+                exact += share * weight * document[team] / local
+        assert balance.earned_micro == round(exact)
+        assert balance.wallet_micro == (
+            balance.earned_micro - balance.spent_micro - balance.expired_micro
+        )
+
+
+def test_a_wallet_holds_at_most_its_hours_of_income_and_the_rest_expires() -> None:
+    bench = Bench()
+    platform = emit(
+        AccountsChanged(
+            version=1, effective_ms=START_MS, document=PlatformDocument(max_balance_hours=1)
+        )
+    )
+    bench.step(0, platform, pool({"t1": 1}))
+    bench.step(181)
+    balance = bench.balances()["t1"]
+
+    assert balance.earned_micro == 3_600_000
+    assert balance.wallet_micro == 1_200_000
+    assert balance.expired_micro == 2_400_000
+
+
+def test_use_is_charged_at_the_price_in_force_and_may_exceed_the_wallet() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1}), price(0, 150_000))
+    bench.step(1, usage(0), price(1, 90_000))
+    bench.step(2, usage(1, seq=1))
+    bench.step(6)
+
+    assert bench.balances()["t1"].spent_micro == 240_000
+    assert bench.balances()["t1"].wallet_micro == 100_000 - 240_000
+    assert not bench.budgets()["t1"].exhausted, "it has income"
+
+
+def test_a_team_without_income_is_exhausted_once_its_wallet_is_empty() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1, "t2": 0}), price(0, 5))
+    bench.step(6)
+
+    assert not bench.budgets()["t1"].exhausted
+    assert bench.budgets()["t2"].exhausted
+
+
+def test_use_without_a_known_price_is_pending_and_charged_once_when_it_is_known() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1}))
+    bench.step(1, usage(0))
+    bench.step(6)
+    assert bench.balances()["t1"].spent_micro == 0
+    assert any("pending/" in key for key in state_digest_input(bench.log, "billing"))
+    bench.step(7, price(0, 70_000))
+    bench.step(11, price(1, 5))
+
+    assert bench.balances()["t1"].spent_micro == 70_000
+    assert not any("pending/" in key for key in state_digest_input(bench.log, "billing"))
+
+
+def test_opportunistic_use_costs_nothing_even_without_a_price() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1}))
+    bench.step(1, usage(0, work_class=WorkClass.OPPORTUNISTIC))
+    bench.step(6)
+
+    assert bench.balances()["t1"].spent_micro == 0
+    assert not any("pending/" in key for key in state_digest_input(bench.log, "billing"))
+
+
+def test_the_same_usage_told_twice_is_charged_once() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1}), price(0, 80_000))
+    bench.step(1, usage(0), usage(0))
+    bench.step(2, usage(0))
+    bench.step(6)
+
+    assert bench.balances()["t1"].spent_micro == 80_000
+
+
+def test_several_boundaries_that_are_due_at_once_are_each_settled() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1}))
+    bench.step(42)
+
+    assert bench.balances()["t1"].boundary_ms == START_MS + 40 * MINUTE_MS
+    assert bench.balances()["t1"].earned_micro == 800_000
+
+
+def day(seed: int, bench: Bench, shuffle: bool = False) -> None:
+    """Half an hour of random prices and use; ``shuffle`` reorders each step's records."""
+    draw = random.Random(seed)
+    order = random.Random(seed + 1)
+    numbers: dict[str, int] = {}
+    for minute in range(32):
+        given: list[Output] = []
+        if minute == 0:
+            given.append(pool({"t1": 2, "t2": 5, "t3": 0}))
+        if draw.random() < 0.7:
+            given.append(price(minute, draw.choice((None, 0, 70_001, 99_991))))
+        for lease in ("l1", "l2", "l3"):
+            # The start of a lease, two minutes of which come in one step.
+            for back in (2, 1) if minute % 5 == 2 else ():
+                number = numbers[lease] = numbers.get(lease, -1) + 1
+                given.append(
+                    usage(
+                        minute - back,
+                        seq=number,
+                        lease=lease,
+                        team=f"t{lease[1]}",
+                        macc=draw.randrange(1, 10**6),
+                    )
+                )
+        if shuffle:
+            order.shuffle(given)
+        bench.step(minute, *given)
+
+
+def contents(bench: Bench, topics: Sequence[str]) -> dict[tuple[str, int], object]:
+    return {key: held for key, held in bench.log.entries.items() if key[0] in topics}
+
+
+@PROPERTY
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_order_of_records_inside_a_step_changes_nothing(seed: int) -> None:
+    straight, shuffled = Bench(), Bench()
+    day(seed, straight)
+    day(seed, shuffled, shuffle=True)
+
+    assert shuffled.balances() == straight.balances()
+    assert shuffled.budgets() == straight.budgets()
+    assert state_digest_input(shuffled.log, "billing") == state_digest_input(
+        straight.log, "billing"
+    )
+
+
+@PROPERTY
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_crash_before_every_step_leaves_the_same_log(seed: int) -> None:
+    whole, crashed = Bench(), Bench(crash=True)
+    day(seed, whole)
+    day(seed, crashed)
+
+    assert crashed.log.entries == whole.log.entries
+
+
+def test_the_comparison_of_orders_can_fail() -> None:
+    one, other = Bench(), Bench()
+    day(1, one)
+    day(2, other)
+
+    assert one.balances() != other.balances()
+    topics = ("balances",)
+    assert contents(one, topics) != contents(other, topics)

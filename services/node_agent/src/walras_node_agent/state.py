@@ -1,0 +1,139 @@
+"""What the fleet remembers: the leases on its nodes and how far it has simulated."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from walras_contracts.work import LeaseGranted, WorkClass
+from walras_node_agent.metering import UsageTemplate
+
+CLOCK_KEY = "~clock"
+
+
+@dataclass(slots=True)
+class Lease:
+    """A lease with the parts that have arrived.
+
+    ``start_ms`` is None until all ``parts`` are there. ``end_ms`` is None where the lease runs
+    until it is vacated. ``seq_offset`` is constant while the lease runs through whole windows: its
+    next sequence number is the clock's ``pieces`` plus it, so a running lease changes no state.
+    """
+
+    lease: str
+    job: str
+    team: str
+    pool: str
+    market: str
+    attempt: int
+    work_class: WorkClass
+    limit_micro: int | None
+    tariff_ppm: int
+    parts: int
+    remaining_run_ms: int | None
+    sizes_macc: dict[str, int] = field(default_factory=dict)
+    """Size by node of the parts that have arrived."""
+    start_ms: int | None = None
+    end_ms: int | None = None
+    vacate_ms: int | None = None
+    """When it was asked to leave."""
+    seq_offset: int = 0
+    templates: dict[str, UsageTemplate] = field(default_factory=dict)
+    """Usage by node as it is written now; made when needed, dropped when its class changes."""
+
+    @staticmethod
+    def of(part: LeaseGranted) -> "Lease":
+        """Return the lease that a part belongs to, without parts."""
+        return Lease(
+            part.lease,
+            part.job,
+            part.team,
+            part.pool,
+            part.market,
+            part.attempt,
+            part.work_class,
+            part.limit_micro,
+            part.tariff_ppm,
+            part.parts,
+            part.remaining_run_ms,
+        )
+
+    def dump(self) -> bytes:
+        """Return the lease as one record of the state topic."""
+        fields = [
+            self.job,
+            self.team,
+            self.pool,
+            self.market,
+            self.attempt,
+            self.work_class.value,
+            self.limit_micro,
+            self.tariff_ppm,
+            self.parts,
+            self.remaining_run_ms,
+            dict(sorted(self.sizes_macc.items())),
+            self.start_ms,
+            self.end_ms,
+            self.vacate_ms,
+            self.seq_offset,
+        ]
+        return json.dumps(fields, separators=(",", ":")).encode()
+
+    @staticmethod
+    def parse(lease: str, fields: list[Any]) -> "Lease":
+        """Read the fields of a record of the state topic."""
+        job, team, pool, market, attempt, work_class, *rest = fields
+        return Lease(lease, job, team, pool, market, attempt, WorkClass(work_class), *rest)
+
+
+@dataclass(slots=True)
+class Clock:
+    """How far the fleet has simulated.
+
+    ``until_ms`` is the end of the last window, None before the first. ``pieces`` counts the
+    intervals into which all windows so far were cut.
+    """
+
+    until_ms: int | None = None
+    pieces: int = 0
+
+    def dump(self) -> bytes:
+        """Return the clock as one record of the state topic."""
+        return json.dumps([self.until_ms, self.pieces]).encode()
+
+    @staticmethod
+    def parse(value: bytes) -> "Clock":
+        """Read a record of the state topic."""
+        until_ms, pieces = json.loads(value)
+        return Clock(until_ms, pieces)
+
+
+@dataclass(slots=True)
+class FleetState:
+    """All leases by id, and the clock."""
+
+    leases: dict[str, Lease] = field(default_factory=dict)
+    ended: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Nodes of freed leases until placement ends their records: a record that was written again
+    before placement knew must not start them a second time."""
+    clock: Clock = field(default_factory=Clock)
+    changed: dict[str, None] = field(default_factory=dict)
+    """Leases whose record is to be written in this step."""
+
+    def load(self, key: str, value: bytes) -> None:
+        """Take back one record of the state topic."""
+        if key == CLOCK_KEY:
+            self.clock = Clock.parse(value)
+            return
+        fields = json.loads(value)
+        if isinstance(fields, dict):
+            self.ended[key] = dict.fromkeys(fields["ended"])
+        else:
+            self.leases[key] = Lease.parse(key, fields)
+
+    def dump(self, lease_id: str) -> bytes | None:
+        """Return a lease's record of the state topic; None when it is forgotten."""
+        lease = self.leases.get(lease_id)
+        if lease is not None:
+            return lease.dump()
+        ended = self.ended.get(lease_id)
+        return json.dumps({"ended": sorted(ended)}).encode() if ended else None

@@ -1,0 +1,27 @@
+"""How the simulated fleet is wired to the log."""
+
+from typing import Final
+
+from walras_contracts.work import (
+    LeaseGranted,
+    LeaseStatusChanged,
+    UsageMetered,
+    VacateRequested,
+)
+from walras_node_agent.handlers import FleetStage
+from walras_node_agent.settings import Settings
+from walras_runtime.stage import Input, StageSpec
+
+FLEET_DONE: Final = "fleet.done"
+"""Carries nothing but barriers: barrier n says that step n was simulated."""
+
+
+def build(settings: Settings) -> StageSpec:
+    """Return the stage's wiring."""
+    interval_ms, grace_ms = settings.interval_ms, settings.vacate_grace_ms
+    return StageSpec(
+        service=Settings.SERVICE,
+        inputs=(Input(LeaseGranted.TOPIC), Input(VacateRequested.TOPIC)),
+        outputs=(LeaseStatusChanged.TOPIC, UsageMetered.TOPIC, FLEET_DONE),
+        build=lambda _partition: FleetStage(interval_ms, grace_ms),
+    )

@@ -1,0 +1,79 @@
+"""The stage: one table from event type to what is done with it."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from walras_contracts.capacity import NodePublished
+from walras_contracts.demand import JobQueued
+from walras_contracts.market import QuotaGranted
+from walras_contracts.work import LeaseStatusChanged
+from walras_placement.core import Writer, carry_out, note_lease_status, reconcile
+from walras_placement.plan import plan
+from walras_placement.state import PlacementState
+from walras_runtime.records import Record, Step, StepResult
+
+Handler = Callable[[PlacementState, Record, Writer | None], None]
+
+
+def _node(state: PlacementState, record: Record, _: Writer | None) -> None:
+    event = record.event
+    assert event is None or isinstance(event, NodePublished)
+    state.devices.put(record.key, event)
+
+
+def _quota(state: PlacementState, record: Record, _: Writer | None) -> None:
+    if isinstance(record.event, QuotaGranted):
+        state.quotas[record.key] = {quota.market: quota for quota in record.event.markets}
+    else:
+        state.quotas.pop(record.key, None)
+
+
+def _queued(state: PlacementState, record: Record, _: Writer | None) -> None:
+    if isinstance(record.event, JobQueued):
+        state.queue[record.key] = record.event
+    else:
+        state.queue.pop(record.key, None)
+    state.touched[record.key] = None
+
+
+def _lease_status(state: PlacementState, record: Record, writer: Writer | None) -> None:
+    # The agent's tombstone says that it forgot a freed part, as placement has.
+    if writer is not None and isinstance(record.event, LeaseStatusChanged):
+        note_lease_status(state, writer, record.event)
+
+
+HANDLERS: Final[Mapping[str, Handler]] = {
+    NodePublished.TYPE: _node,
+    QuotaGranted.TYPE: _quota,
+    JobQueued.TYPE: _queued,
+    LeaseStatusChanged.TYPE: _lease_status,
+}
+
+
+class PlacementStage:
+    """Placement as the loop runs it."""
+
+    def __init__(self, retention_gap_ppm: int) -> None:
+        self.state = PlacementState()
+        self._retention_gap_ppm = retention_gap_ppm
+
+    def fold(self, record: Record) -> None:
+        """Take a record of a table: nodes, quotas, queue."""
+        HANDLERS[record.type](self.state, record, None)
+
+    def load(self, key: str, value: bytes) -> None:
+        """Take back one own job."""
+        self.state.load(key, value)
+
+    def step(self, step: Step) -> StepResult:
+        """Take what agents freed, follow the queue, then decide who runs where."""
+        state = self.state
+        writer = Writer(step.barrier.market_time_ms)
+        for record in step.records[LeaseStatusChanged.TOPIC]:
+            HANDLERS[record.type](state, record, writer)
+        for key in sorted(state.touched):
+            reconcile(state, writer, key)
+        state.touched.clear()
+        carry_out(state, writer, plan(state, writer.now_ms, self._retention_gap_ppm))
+        state.devices.check()
+        return writer.result(state)

@@ -1,0 +1,346 @@
+"""The decision of a step: who keeps devices, who changes class, who leaves, who starts (design §5).
+
+``plan`` is a pure function of the state and the market time; it changes nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from walras_contracts.demand import JobQueued
+from walras_contracts.market import MarketQuota
+from walras_contracts.quantities import PPM
+from walras_contracts.work import WorkClass
+from walras_placement.devices import Draft, Share
+from walras_placement.state import Job, PlacementState, TeamJobs
+from walras_placement.victims import choose_victims
+
+NO_SUCH_TYPE = "no_such_type"
+EXCEEDS_SUPPLY = "exceeds_supply"
+PRICE_ABOVE_LIMIT = "price_above_limit"
+WAITING_FOR_QUOTA = "waiting_for_quota"
+WAITING_FOR_DEVICES = "waiting_for_devices"
+
+QUOTA_LOST = "quota_lost"
+CANCELLED = "cancelled"
+DEVICE_WITHDRAWN = "device_withdrawn"
+LEFT_QUEUE = "left_queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Reclass:
+    """A running job whose work is rated otherwise from now on."""
+
+    job: Job
+    work_class: WorkClass
+
+
+@dataclass(frozen=True, slots=True)
+class Vacate:
+    """A running job that must leave."""
+
+    job: Job
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A pending job that starts, with all its parts."""
+
+    job: Job
+    market: str
+    work_class: WorkClass
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A pending job that is short of something else than before."""
+
+    job: Job
+    reason: str
+    needed_macc: int
+    available_macc: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """All that a step decides, in team order, then queue order."""
+
+    reclassed: list[Reclass] = field(default_factory=list)
+    vacated: list[Vacate] = field(default_factory=list)
+    granted: list[Grant] = field(default_factory=list)
+    waiting: list[Wait] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is left of a team's quota in one market while the plan is made."""
+
+    bought_macc: int
+    opportunistic_macc: int
+    price_micro: int
+
+
+_Rooms = dict[str, _Room]
+
+
+def plan(state: PlacementState, market_time_ms: int, retention_gap_ppm: int) -> Plan:
+    """Decide who runs where.
+
+    Running jobs go before pending ones, bought quota of all teams before opportunistic quota, the
+    queue order of a team before everything else within it; what does not fit is passed over
+    (rounding policy ``backfill``).
+
+    Parameters
+    ----------
+    state
+        Tables, jobs and devices; not changed.
+    market_time_ms
+        Market time of the step.
+    retention_gap_ppm
+        By how much the limit of a job within its minimum run time counts as raised.
+    """
+    result = Plan()
+    withdrawn = state.devices.withdrawn()
+    teams = [(name, state.teams[name]) for name in sorted(state.teams)]
+    rooms = {name: _rooms(state.quotas.get(name, {})) for name, _ in teams}
+    keep = _Keeper(result, withdrawn, market_time_ms, retention_gap_ppm)
+    for name, jobs in teams:
+        if jobs.running:
+            keep.team(jobs, rooms[name])
+    draft = state.devices.draft()
+    short: dict[str, str] = {}
+    left: list[tuple[str, list[Job]]] = []
+    for name, jobs in teams:
+        if jobs.pending:
+            left.append((name, _start_bought(jobs, rooms[name], draft, result, short)))
+    for name, pending in left:
+        unplaced = _start_opportunistic(pending, rooms[name], draft, result, short)
+        _say_why(unplaced, rooms[name], draft, result, short)
+    return result
+
+
+def _rooms(quotas: Mapping[str, MarketQuota]) -> _Rooms:
+    return {
+        market: _Room(quota.allocated_macc, quota.opportunistic_macc, quota.price_micro or 0)
+        for market, quota in quotas.items()
+    }
+
+
+class _Keeper:
+    """Settles what running jobs keep."""
+
+    def __init__(
+        self, result: Plan, withdrawn: dict[str, None], market_time_ms: int, retention_gap_ppm: int
+    ) -> None:
+        self._result = result
+        self._withdrawn = withdrawn
+        self._now_ms = market_time_ms
+        self._gap_ppm = retention_gap_ppm
+
+    def team(self, jobs: TeamJobs, rooms: _Rooms) -> None:
+        """Settle the running jobs of one team; its rooms shrink by what they keep."""
+        by_market: dict[str, list[Job]] = {}
+        leaving: list[Vacate] = []
+        for job in jobs.running.values():
+            lease = job.held_lease()
+            if job.queued is None:
+                leaving.append(Vacate(job, LEFT_QUEUE))
+            elif job.queued.cancelled:
+                leaving.append(Vacate(job, CANCELLED))
+            elif lease.lease in self._withdrawn:
+                leaving.append(Vacate(job, DEVICE_WITHDRAWN))
+            else:
+                by_market.setdefault(lease.market, []).append(job)
+        for market in sorted(by_market):
+            self._market(by_market[market], rooms.setdefault(market, _Room(0, 0, 0)), leaving)
+        leaving.sort(key=_by_key)
+        self._result.vacated.extend(leaving)
+
+    def _market(self, jobs: list[Job], room: _Room, leaving: list[Vacate]) -> None:
+        holders: list[Job] = []
+        others: list[Job] = []
+        held = 0
+        for job in jobs:
+            lease = job.held_lease()
+            if lease.work_class is WorkClass.MARKET and self._pays(job, room.price_micro):
+                holders.append(job)
+                held += lease.size_macc
+            else:
+                others.append(job)
+        if held > room.bought_macc:
+            for victim in choose_victims(holders, held - room.bought_macc):
+                held -= victim.held_lease().size_macc
+                others.append(victim)
+        room.bought_macc -= held
+        if others:
+            self._others(sorted(others, key=_queue_order), room, leaving)
+
+    def _others(self, jobs: list[Job], room: _Room, leaving: list[Vacate]) -> None:
+        """Settle what bought quota does not keep: promote, keep as opportunistic, or vacate."""
+        staying: list[Job] = []
+        total = 0
+        for job in jobs:
+            lease = job.held_lease()
+            opportunistic = lease.work_class is WorkClass.OPPORTUNISTIC
+            fits = lease.size_macc <= room.bought_macc
+            if opportunistic and fits and self._pays(job, room.price_micro):
+                room.bought_macc -= lease.size_macc
+                self._result.reclassed.append(Reclass(job, WorkClass.MARKET))
+            else:
+                staying.append(job)
+                total += lease.size_macc
+        excess = total - room.opportunistic_macc
+        victims = {job.key: None for job in choose_victims(staying, excess)}
+        for job in staying:
+            lease = job.held_lease()
+            if job.key in victims:
+                dear = lease.work_class is WorkClass.MARKET and not self._pays(
+                    job, room.price_micro
+                )
+                leaving.append(Vacate(job, PRICE_ABOVE_LIMIT if dear else QUOTA_LOST))
+                continue
+            room.opportunistic_macc -= lease.size_macc
+            if lease.work_class is WorkClass.MARKET:
+                self._result.reclassed.append(Reclass(job, WorkClass.OPPORTUNISTIC))
+
+    def _pays(self, job: Job, price_micro: int) -> bool:
+        """Whether a running job's limit covers the price, raised within its minimum run time."""
+        entry = job.entry()
+        if _covers(entry, price_micro):
+            return True
+        if not entry.limit_micro:
+            return False
+        ran_ms = self._now_ms - job.held_lease().granted_ms
+        raised = entry.limit_micro * (PPM + self._gap_ppm) // PPM
+        return ran_ms < entry.minimum_run_ms and raised >= price_micro
+
+
+def _covers(entry: JobQueued, price_micro: int) -> bool:
+    """Whether a job may use bought quota: no limit, or one at or above the price; never with 0."""
+    limit = entry.limit_micro
+    return limit is None or (limit >= price_micro and limit > 0)
+
+
+def _start_bought(
+    jobs: TeamJobs, rooms: _Rooms, draft: Draft, result: Plan, short: dict[str, str]
+) -> list[Job]:
+    """Start pending jobs on bought quota; return those that did not start, in queue order."""
+    largest = max((room.bought_macc for room in rooms.values()), default=0)
+    if not largest:
+        return [job for _, job in jobs.pending]
+    unplaced: list[Job] = []
+    for _, job in jobs.pending:
+        entry = job.entry()
+        if entry.size_macc <= largest:
+            grant = _first_fit(job, entry, rooms, draft, short)
+            if grant is not None:
+                rooms[grant.market].bought_macc -= entry.size_macc
+                largest = max(room.bought_macc for room in rooms.values())
+                result.granted.append(grant)
+                continue
+        unplaced.append(job)
+    return unplaced
+
+
+def _first_fit(
+    job: Job, entry: JobQueued, rooms: _Rooms, draft: Draft, short: dict[str, str]
+) -> Grant | None:
+    for kind in entry.types:
+        room = rooms.get(kind)
+        if room is None or entry.size_macc > room.bought_macc:
+            continue
+        if not _covers(entry, room.price_micro):
+            continue
+        shares = draft.take(kind, entry.size_macc)
+        if shares is not None:
+            return Grant(job, kind, WorkClass.MARKET, shares)
+        if entry.size_macc <= draft.present_macc.get(kind, 0):
+            short.setdefault(job.key, kind)
+    return None
+
+
+def _start_opportunistic(
+    pending: list[Job], rooms: _Rooms, draft: Draft, result: Plan, short: dict[str, str]
+) -> list[Job]:
+    """Start pending jobs on what nobody bought; return those that did not start."""
+    largest = max((room.opportunistic_macc for room in rooms.values()), default=0)
+    if not largest:
+        return pending
+    unplaced: list[Job] = []
+    for job in pending:
+        entry = job.entry()
+        grant: Grant | None = None
+        if entry.size_macc <= largest:
+            for kind in entry.types:
+                room = rooms.get(kind)
+                if room is None or entry.size_macc > room.opportunistic_macc:
+                    continue
+                shares = draft.take(kind, entry.size_macc)
+                if shares is not None:
+                    grant = Grant(job, kind, WorkClass.OPPORTUNISTIC, shares)
+                    room.opportunistic_macc -= entry.size_macc
+                    largest = max(room.opportunistic_macc for room in rooms.values())
+                    break
+                if entry.size_macc <= draft.present_macc.get(kind, 0):
+                    short.setdefault(job.key, kind)
+        if grant is None:
+            unplaced.append(job)
+        else:
+            result.granted.append(grant)
+    return unplaced
+
+
+def _say_why(
+    unplaced: Iterable[Job], rooms: _Rooms, draft: Draft, result: Plan, short: dict[str, str]
+) -> None:
+    """Name what each unplaced job is short of, where that changed."""
+    for job in unplaced:
+        entry = job.entry()
+        kind = short.get(job.key) if short else None
+        if kind is not None:
+            reason = WAITING_FOR_DEVICES
+        else:
+            reason, kind = _shortage(entry, rooms, draft)
+        if reason != job.reason:
+            available = _available(reason, kind, rooms, draft)
+            result.waiting.append(Wait(job, reason, entry.size_macc, available))
+
+
+def _shortage(entry: JobQueued, rooms: _Rooms, draft: Draft) -> tuple[str, str]:
+    """Return the reason that is closest to a start over the acceptable types, and its type."""
+    found, at = NO_SUCH_TYPE, entry.types[0]
+    for kind in entry.types:
+        present = draft.present_macc.get(kind, 0)
+        if not present:
+            continue
+        if entry.size_macc > present:
+            if found == NO_SUCH_TYPE:
+                found, at = EXCEEDS_SUPPLY, kind
+            continue
+        room = rooms.get(kind)
+        limit = entry.limit_micro
+        if room is None or limit is None or limit == 0 or limit >= room.price_micro:
+            return WAITING_FOR_QUOTA, kind
+        if found != PRICE_ABOVE_LIMIT:
+            found, at = PRICE_ABOVE_LIMIT, kind
+    return found, at
+
+
+def _available(reason: str, kind: str, rooms: _Rooms, draft: Draft) -> int:
+    if reason == WAITING_FOR_DEVICES:
+        return draft.free_macc.get(kind, 0)
+    if reason == EXCEEDS_SUPPLY:
+        return draft.present_macc.get(kind, 0)
+    room = rooms.get(kind)
+    if room is None or reason == NO_SUCH_TYPE:
+        return 0
+    return max(room.bought_macc, room.opportunistic_macc)
+
+
+def _queue_order(job: Job) -> tuple[int, str]:
+    return job.order
+
+
+def _by_key(vacate: Vacate) -> str:
+    return vacate.job.key

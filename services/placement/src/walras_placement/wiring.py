@@ -1,0 +1,30 @@
+"""How placement is wired to the log."""
+
+from walras_contracts.capacity import NodePublished
+from walras_contracts.demand import JobQueued
+from walras_contracts.market import QuotaGranted
+from walras_contracts.work import (
+    JobStatusChanged,
+    LeaseGranted,
+    LeaseStatusChanged,
+    VacateRequested,
+)
+from walras_placement.handlers import PlacementStage
+from walras_placement.settings import Settings
+from walras_runtime.stage import Input, StageSpec
+
+
+def build(settings: Settings) -> StageSpec:
+    """Return the stage's wiring."""
+    gap_ppm = settings.retention_gap_ppm
+    return StageSpec(
+        service=Settings.SERVICE,
+        inputs=(
+            Input(NodePublished.TOPIC, table=True),
+            Input(QuotaGranted.TOPIC, table=True),
+            Input(JobQueued.TOPIC, table=True),
+            Input(LeaseStatusChanged.TOPIC),
+        ),
+        outputs=(LeaseGranted.TOPIC, VacateRequested.TOPIC, JobStatusChanged.TOPIC),
+        build=lambda _partition: PlacementStage(gap_ppm),
+    )

@@ -1,0 +1,157 @@
+"""The flat pool: nothing is held twice, nothing is lost, history leaves no trace."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from walras_contracts.capacity import NodePublished, NodeState
+from walras_placement.devices import DevicePool, Share
+from walras_runtime.errors import InvariantBrokenError
+
+SEED = st.integers(0, 2**32 - 1)
+
+
+def node(
+    name: str,
+    devices: int,
+    *,
+    kind: str = "a",
+    macc: int = 1000,
+    withheld: tuple[int, ...] = (),
+    state: NodeState = NodeState.ACTIVE,
+) -> NodePublished:
+    return NodePublished(
+        node=name,
+        type=kind,
+        cell="c",
+        devices=devices,
+        macc_per_device=macc,
+        owner_pool=None,
+        withheld_devices=withheld,
+        state=state,
+    )
+
+
+def pool_of(*nodes: NodePublished) -> DevicePool:
+    pool = DevicePool()
+    for published in nodes:
+        pool.put(published.node, published)
+    return pool
+
+
+def taken(pool: DevicePool, size_macc: int, kind: str = "a") -> list[tuple[str, tuple[int, ...]]]:
+    shares = pool.draft().take(kind, size_macc)
+    assert shares is not None
+    return [(share.node, share.devices) for share in shares]
+
+
+def test_a_job_goes_to_the_tightest_node_that_has_room_for_all_of_it() -> None:
+    pool = pool_of(node("n1", 8), node("n2", 3), node("n3", 4))
+
+    assert taken(pool, 3000) == [("n2", (0, 1, 2))]
+    assert taken(pool, 4000) == [("n3", (0, 1, 2, 3))]
+
+
+def test_a_job_that_fits_no_node_takes_the_emptiest_and_the_tightest_for_the_rest() -> None:
+    pool = pool_of(node("n1", 8), node("n2", 1), node("n3", 4))
+
+    assert taken(pool, 9000) == [("n1", tuple(range(8))), ("n2", (0,))]
+
+
+def test_a_part_of_a_device_takes_the_whole_device() -> None:
+    pool = pool_of(node("n1", 2))
+    draft = pool.draft()
+
+    assert draft.take("a", 1500) == (Share("n1", (0, 1), 1500),)
+    assert draft.take("a", 1) is None
+
+
+def test_a_plan_on_a_draft_leaves_the_pool_alone() -> None:
+    pool = pool_of(node("n1", 2))
+    pool.draft().take("a", 2000)
+
+    assert pool.free_macc == {"a": 2000}
+
+
+def test_a_held_device_cannot_be_held_again() -> None:
+    pool = pool_of(node("n1", 2))
+    pool.hold("x", [Share("n1", (0,), 1000)])
+
+    with pytest.raises(InvariantBrokenError, match="held by x"):
+        pool.hold("y", [Share("n1", (0,), 1000)])
+    with pytest.raises(InvariantBrokenError, match="does not hold"):
+        pool.release("y", Share("n1", (0,), 1000))
+
+
+def test_a_withdrawn_device_stays_held_names_its_lease_and_never_comes_free() -> None:
+    pool = pool_of(node("n1", 2))
+    share = Share("n1", (0, 1), 2000)
+    pool.hold("x", [share])
+    pool.put("n1", node("n1", 2, withheld=(1,)))
+
+    assert pool.withdrawn() == {"x": None}
+    pool.release("x", share)
+    assert pool.withdrawn() == {}
+    assert taken(pool, 1000) == [("n1", (0,))]
+    assert pool.draft().take("a", 2000) is None
+
+
+def test_the_check_finds_a_device_that_was_lost() -> None:
+    pool = pool_of(node("n1", 2))
+    pool._nodes["n1"].free.pop()
+
+    with pytest.raises(InvariantBrokenError, match="present"):
+        pool.check()
+
+
+@settings(deadline=None, max_examples=150)
+@given(seed=SEED)
+def test_any_history_conserves_devices_and_equals_a_pool_built_from_what_is_held(
+    seed: int,
+) -> None:
+    draw = random.Random(seed)
+    pool = DevicePool()
+    nodes: dict[str, NodePublished] = {}
+    leases: dict[str, tuple[Share, ...]] = {}
+    for number in range(40):
+        action = draw.random()
+        if action < 0.35:
+            name = f"n{draw.randrange(4)}"
+            devices = draw.randint(1, 4)
+            published = node(
+                name,
+                devices,
+                kind="ab"[int(name[1]) % 2],
+                withheld=tuple(d for d in range(devices) if draw.random() < 0.2),
+                state=draw.choice([NodeState.ACTIVE, NodeState.ACTIVE, *NodeState]),
+            )
+            if draw.random() < 0.1:
+                nodes.pop(name, None)
+                pool.put(name, None)
+            else:
+                nodes[name] = published
+                pool.put(name, published)
+        elif action < 0.75:
+            shares = pool.draft().take(draw.choice("ab"), draw.randint(1, 5000))
+            if shares is not None:
+                leases[f"l{number}"] = shares
+                pool.hold(f"l{number}", shares)
+        elif leases:
+            lease = draw.choice(sorted(leases))
+            for share in leases.pop(lease):
+                pool.release(lease, share)
+        pool.check()
+
+    rebuilt = DevicePool()
+    for name in sorted(nodes, reverse=True):
+        rebuilt.put(name, nodes[name])
+    for lease, shares in leases.items():
+        rebuilt.hold(lease, shares)
+    rebuilt.check()
+    for kind in "ab":
+        assert pool.free_macc.get(kind, 0) == rebuilt.free_macc.get(kind, 0)
+        for size_macc in range(1, 9000, 999):
+            assert pool.draft().take(kind, size_macc) == rebuilt.draft().take(kind, size_macc)
+    assert pool.withdrawn() == rebuilt.withdrawn()
