@@ -1,0 +1,69 @@
+"""``walras demo``: replay a trace through the whole market and report on it."""
+
+import argparse
+import json
+import logging
+import sys
+from pathlib import Path
+
+from walras.demo.driver import ReplayStalledError
+from walras.demo.run import DemoOptions, run_demo
+from walras.processes import ProcessError
+from walras.report.records import ReportError
+from walras.scenario import ScenarioError
+from walras_launcher import LauncherError
+
+DEFAULT_SCENARIO = Path("scenarios/itp_week.toml")
+
+
+def add_demo_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the ``demo`` command."""
+    parser = subparsers.add_parser(
+        "demo",
+        help="replay a real cluster trace through the market",
+        description="Replays a cluster trace through the real services on a real Kafka and Redis, "
+        "in cycles of 60 s of market time, and writes report.json and report.html.",
+    )
+    parser.add_argument("--hours", type=int, default=24, help="market time to replay (1-168)")
+    parser.add_argument("--seed", type=int, default=1, help="draws what the scenario invents")
+    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder of the report")
+    parser.add_argument("--scenario", type=Path, default=DEFAULT_SCENARIO, help="scenario file")
+    parser.add_argument("--no-board", action="store_true", help="plain lines, no live board")
+    parser.add_argument(
+        "--json", action="store_true", help="print the report on stdout at the end"
+    )
+    parser.set_defaults(run=run_demo_command)
+
+
+def run_demo_command(arguments: argparse.Namespace) -> int:
+    """Run the demo; 0 when the report is written, 1 when the run broke, 2 on bad input."""
+
+    # The client's remarks on a broker that is still waking up are not for the board.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    try:
+        report = run_demo(
+            DemoOptions(
+                scenario=arguments.scenario,
+                out=arguments.out,
+                hours=arguments.hours,
+                seed=arguments.seed,
+                board=not arguments.no_board,
+            ),
+            say,
+        )
+    except ScenarioError as error:
+        say(f"walras demo: {error}")
+        return 2
+    except (LauncherError, ProcessError, ReplayStalledError, ReportError) as error:
+        say(f"walras demo: {error}\nlogs: {arguments.out / 'logs'}")
+        return 1
+    except KeyboardInterrupt:
+        say("stopped; nothing is left running")
+        return 130
+    if arguments.json:
+        print(json.dumps(report))
+    return 0
