@@ -3,6 +3,7 @@ import io
 import json
 
 import pytest
+
 from walras.doctor_command import add_doctor_parser, run_doctor
 from walras_launcher.doctor import Finding, State
 

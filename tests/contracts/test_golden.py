@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from walras_contracts.edge import decode_edge
 from walras_contracts.event import Event
 from walras_contracts.generate import REPOSITORY, example_files, release_faults, released_examples

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from walras_contracts.event import Event
 from walras_contracts.examples import arbitrary_event
 from walras_contracts.generate import REPOSITORY, released_schema_path

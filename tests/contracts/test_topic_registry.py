@@ -1,6 +1,7 @@
 """The topic registry against the models, the design and the services that there are."""
 
 import pytest
+
 from walras_contracts.event import Event
 from walras_contracts.generate import REPOSITORY, stale_files
 from walras_contracts.registry import BY_TYPE, EVENTS

@@ -8,8 +8,7 @@ change.
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-
-from walras_contracts.topics import load_topics
+from typing import Any
 
 import walras_billing.settings
 import walras_billing.wiring
@@ -26,6 +25,7 @@ import walras_placement.wiring
 from walras.report.digests import DECIDED_TOPICS, TopicDigest
 from walras.report.records import LogRecord
 from walras.trace import Replay
+from walras_contracts.topics import load_topics
 from walras_runtime.memory.log import MemoryLog
 from walras_runtime.memory.runner import MemoryRunner
 from walras_runtime.records import BARRIER_TYPE, Barrier, Output, emit
@@ -34,31 +34,22 @@ from walras_runtime.stage import StageSpec
 BOOTSTRAP = "memory:0"
 
 
-def specs(interval_ms: int = 60_000) -> list[StageSpec]:
+def specs(partitions: int | None = None) -> list[StageSpec]:
     """Return the deciding services as a replay wires them."""
+    shared: dict[str, Any] = {
+        "kafka_bootstrap": BOOTSTRAP,
+        "mode": "replay",
+        "partitions": partitions,
+    }
     return [
-        walras_intake.wiring.build(
-            walras_intake.settings.Settings(kafka_bootstrap=BOOTSTRAP, mode="replay")
-        ),
-        walras_capacity.wiring.build(
-            walras_capacity.settings.Settings(kafka_bootstrap=BOOTSTRAP, mode="replay")
-        ),
+        walras_intake.wiring.build(walras_intake.settings.Settings(**shared)),
+        walras_capacity.wiring.build(walras_capacity.settings.Settings(**shared)),
         walras_clearing_service.wiring.build(
-            walras_clearing_service.settings.Settings(
-                kafka_bootstrap=BOOTSTRAP, mode="replay", cycle_every=1
-            )
+            walras_clearing_service.settings.Settings(**shared, cycle_every=1)
         ),
-        walras_placement.wiring.build(
-            walras_placement.settings.Settings(kafka_bootstrap=BOOTSTRAP, mode="replay")
-        ),
-        walras_node_agent.wiring.build(
-            walras_node_agent.settings.Settings(
-                kafka_bootstrap=BOOTSTRAP, mode="replay", interval_ms=interval_ms
-            )
-        ),
-        walras_billing.wiring.build(
-            walras_billing.settings.Settings(kafka_bootstrap=BOOTSTRAP, mode="replay")
-        ),
+        walras_placement.wiring.build(walras_placement.settings.Settings(**shared)),
+        walras_node_agent.wiring.build(walras_node_agent.settings.Settings(**shared)),
+        walras_billing.wiring.build(walras_billing.settings.Settings(**shared)),
     ]
 
 
@@ -67,14 +58,17 @@ class World:
     """A log in memory and one runner for each stage and partition.
 
     ``chooser`` decides in which order runners move; every order gives the same decisions.
+    ``partitions`` is that of the spread topics; None: the registry's.
     """
 
     chooser: random.Random | None = None
-    log: MemoryLog = field(default_factory=lambda: MemoryLog(load_topics()))
-    runners: dict[str, MemoryRunner] = field(default_factory=dict)
+    partitions: int | None = None
+    log: MemoryLog = field(init=False)
+    runners: dict[str, MemoryRunner] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        for spec in specs():
+        self.log = MemoryLog(load_topics(self.partitions))
+        for spec in specs(self.partitions):
             count = self.log.topics[spec.state_topic].partitions if spec.spread else 1
             for partition in range(count):
                 self.runners[f"{spec.service}/{partition}"] = MemoryRunner(

@@ -29,15 +29,12 @@ def add_demo_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPar
     parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder of the report")
     parser.add_argument("--scenario", type=Path, default=DEFAULT_SCENARIO, help="scenario file")
     parser.add_argument("--no-board", action="store_true", help="plain lines, no live board")
-    parser.add_argument(
-        "--json", action="store_true", help="print the report on stdout at the end"
-    )
+    parser.add_argument("--json", action="store_true", help="print the report on stdout at the end")
     parser.set_defaults(run=run_demo_command)
 
 
 def run_demo_command(arguments: argparse.Namespace) -> int:
     """Run the demo; 0 when the report is written, 1 when the run broke, 2 on bad input."""
-
     # The client's remarks on a broker that is still waking up are not for the board.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 

@@ -109,6 +109,13 @@ class Clock(_Table):
         return interval_ms
 
 
+class Log(_Table):
+    """How the log of a replay is laid out."""
+
+    partitions: Annotated[int, Field(ge=1, le=64)]
+    """Of the topics that are spread over workers; what is decided does not depend on it."""
+
+
 class TypeShare(_Table):
     """A resource type and its part of the supply."""
 
@@ -219,6 +226,7 @@ class Scenario(_Table):
     facts: Facts
     trace: TraceWindow
     clock: Clock
+    log: Log
     supply: Supply
     money: Money
     platform: PlatformSettings

@@ -20,6 +20,9 @@ def add_topics_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentP
         default=os.environ.get("WALRAS_KAFKA_BOOTSTRAP"),
         help="broker address (default: WALRAS_KAFKA_BOOTSTRAP)",
     )
+    parser.add_argument(
+        "--partitions", type=int, help="of the spread topics (default: the registry's)"
+    )
     parser.add_argument("--replication-factor", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(run=run_topics)
@@ -27,7 +30,7 @@ def add_topics_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentP
 
 def run_topics(arguments: argparse.Namespace) -> int:
     """Run the command; 0 done, 1 the broker's topics differ, 2 no broker named."""
-    topics = load_topics()
+    topics = load_topics(arguments.partitions)
     if arguments.action == "list":
         if arguments.json:
             print(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from walras_launcher.command import main
 from walras_launcher.redis import RedisServer
 from walras_launcher.wire import kafka_answers, redis_answers

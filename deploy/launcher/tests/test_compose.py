@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from walras_launcher.container import kafka_settings
 from walras_launcher.preparation import server_properties
 from walras_launcher.pytest_plugin import OwnBroker

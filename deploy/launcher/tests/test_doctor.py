@@ -4,6 +4,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
+
 from walras_launcher import doctor
 from walras_launcher.doctor import Finding, State, inspect_machine, ready
 

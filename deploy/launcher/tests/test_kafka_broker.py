@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
 from walras_launcher.errors import LauncherError
 from walras_launcher.kafka import KafkaBroker, start_kafka
 from walras_launcher.pytest_plugin import OwnBroker

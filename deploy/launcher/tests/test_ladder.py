@@ -3,6 +3,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from walras_launcher.errors import LauncherError
 from walras_launcher.ladder import open_broker, open_redis, plan_broker, plan_redis
 from walras_launcher.pytest_plugin import OwnBroker

@@ -3,6 +3,7 @@ import socket
 from pathlib import Path
 
 import pytest
+
 from walras_launcher import cache
 from walras_launcher.cache import RunDirectory, cache_root, checkout, sweep
 from walras_launcher.errors import LauncherError, log_tail

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from walras_launcher.errors import LauncherError
 from walras_launcher.kafka import prepare_kafka, start_kafka
 from walras_launcher.preparation import Preparation, kafka_home, prepare, server_properties

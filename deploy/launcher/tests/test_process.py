@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from walras_launcher.process import _BECOME, kill, spawn, terminate
 
 Eventually = Callable[[Callable[[], bool]], bool]

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from walras_launcher.cache import cache_root
 from walras_launcher.pytest_plugin import required
 

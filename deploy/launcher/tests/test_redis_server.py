@@ -3,6 +3,7 @@ import socket
 from collections.abc import Callable
 
 import pytest
+
 from walras_launcher.redis import RedisServer, redis_in_wheel, start_redis
 from walras_launcher.wire import redis_answers
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+
 from walras_launcher.wire import kafka_answers, redis_answers, split_address
 
 Answering = Callable[[bytes], int]

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
+
 from walras_contracts.compatibility import breaking_changes
 from walras_contracts.demand import JobSubmitted
 from walras_contracts.event import Event

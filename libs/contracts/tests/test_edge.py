@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+
 from walras_contracts.demand import DemandRejected, JobCancelled, JobSubmitted
 from walras_contracts.edge import PAYLOAD_BYTES_MAX, decode_edge
 from walras_contracts.event import Event

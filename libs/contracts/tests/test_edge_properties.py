@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from walras_contracts.edge import decode_edge
 from walras_contracts.event import Event
 from walras_contracts.examples import arbitrary_document, arbitrary_event

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from walras_contracts.generate import (
     REPOSITORY,
     GenerationError,

@@ -5,6 +5,7 @@ from aiokafka.partitioner import DefaultPartitioner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
+
 from walras_contracts.identifiers import (
     Id,
     digest_of,

@@ -1,6 +1,7 @@
 """Reading the topic registry, and what is said when it is wrong."""
 
 import pytest
+
 from walras_contracts.topics import load_topics, parse_topics
 
 TOPIC = """

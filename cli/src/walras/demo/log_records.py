@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from aiokafka import TopicPartition
-from walras_contracts.topics import Topic
 
 from walras.report.records import LogRecord
+from walras_contracts.topics import Topic
 from walras_runtime.kafka.log_reading import ends, plain_consumer, read_until
 from walras_runtime.records import BARRIER_KEY_PREFIX, BARRIER_TYPE
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,7 +76,7 @@ class DemoOptions:
     board: bool = True
     replicas: dict[str, int] = field(default_factory=dict)
     without: frozenset[str] = frozenset()
-    disturb: Callable[[Running], Awaitable[None]] | None = None
+    disturb: Callable[[Running], Coroutine[Any, Any, None]] | None = None
     inspect: Callable[[Running], Awaitable[None]] | None = None
     own_servers: bool = False
     election_session_ms: int = 6_000
@@ -112,6 +112,7 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
                 "WALRAS_KAFKA_BOOTSTRAP": broker.bootstrap,
                 "WALRAS_REDIS_URL": redis.url,
                 "WALRAS_MODE": "replay",
+                "WALRAS_PARTITIONS": str(replay.scenario.log.partitions),
                 "WALRAS_ELECTION_SESSION_MS": str(options.election_session_ms),
             },
             options.out / "logs",
@@ -124,7 +125,8 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
 async def _replay(
     options: DemoOptions, running: Running, views_port: int, say: Say, started: float
 ) -> dict[str, Any]:
-    topics, replay = load_topics(), running.replay
+    replay = running.replay
+    topics = load_topics(replay.scenario.log.partitions)
     bootstrap = running.broker.bootstrap
     await create_topics(bootstrap, topics)
     running.supervisor.start()

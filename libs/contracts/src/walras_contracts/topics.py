@@ -47,8 +47,10 @@ class Topic(BaseModel):
         return config
 
 
-def parse_topics(text: str) -> dict[str, Topic]:
+def parse_topics(text: str, partitions: int | None = None) -> dict[str, Topic]:
     """Read the registry's text; topics by short name, in the order of the file.
+
+    ``partitions`` takes the place of the count in ``[defaults]``.
 
     Raises
     ------
@@ -65,6 +67,8 @@ def parse_topics(text: str) -> dict[str, Topic]:
     defaults, entries = document.get("defaults", {}), document.get("topic", [])
     if not (isinstance(defaults, dict) and isinstance(entries, list) and entries):
         raise ValueError(f"{_FILE}: needs [[topic]] tables, and [defaults] as a table")
+    if partitions is not None:
+        defaults = {**defaults, "partitions": partitions}
     topics: dict[str, Topic] = {}
     topic_of: dict[str, str] = {}
     for number, entry in enumerate(entries, start=1):
@@ -94,6 +98,14 @@ def _parse_topic(number: int, defaults: dict[str, Any], entry: object) -> Topic:
 
 
 @cache
-def load_topics() -> dict[str, Topic]:
-    """Return the registry that ships with this build."""
-    return parse_topics(files("walras_contracts").joinpath("topics.toml").read_text("utf-8"))
+def load_topics(partitions: int | None = None) -> dict[str, Topic]:
+    """Return the registry that ships with this build.
+
+    Parameters
+    ----------
+    partitions
+        Partition count of the topics for which the file names none, instead of the file's default.
+        It is fixed when a log is made: every process of a log must be given the same.
+    """
+    text = files("walras_contracts").joinpath("topics.toml").read_text("utf-8")
+    return parse_topics(text, partitions)

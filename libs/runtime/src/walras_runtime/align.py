@@ -46,8 +46,8 @@ class Aligner:
         For each topic the partitions that this stage reads.
     offsets
         First offset not yet consumed, per (topic, partition); 0 where absent.
-    last_step
-        The last committed step, -1 before the first.
+    delivered
+        The last barrier handed over, per (topic, partition); -1 where absent.
     """
 
     def __init__(
@@ -113,7 +113,8 @@ class Aligner:
     def take(self, number: int) -> Aligned:
         """Return step ``number`` and forget its records.
 
-        Partitions that are not complete are left out and named as late.
+        A partition that is not complete gives what it has up to its last barrier, and is named as
+        late with that barrier: one that always stays a little behind is still read.
 
         Raises
         ------
@@ -125,12 +126,10 @@ class Aligner:
         late: list[str] = []
         for (topic, partition), held in self._partitions.items():
             wanted = number - held.input.lag
-            if held.seen < wanted:
-                held.late = True
-                late.append(f"{topic}/{partition}@{held.delivered}")
-                continue
-            held.late = False
-            while held.delivered < wanted:
+            held.late = held.seen < wanted
+            if held.late:
+                late.append(f"{topic}/{partition}@{held.seen}")
+            while held.delivered < min(wanted, held.seen):
                 offset, item = held.items.popleft()
                 held.next_offset = offset + 1
                 if isinstance(item, Record):

@@ -5,12 +5,40 @@ from dataclasses import replace
 
 from walras_contracts.dead_letters import DeadLettered
 from walras_contracts.registry import UndecodableError, UnknownVersionError, decode_inner
-
+from walras_runtime.align import Aligned
 from walras_runtime.errors import PartitionStoppedError
 from walras_runtime.records import Output, Record, emit
-from walras_runtime.stage import Input
+from walras_runtime.stage import Input, StageSpec
 
 KEPT_BYTES = 65_536
+
+
+def decode_step(spec: StageSpec, aligned: Aligned) -> tuple[dict[str, list[Record]], list[Output]]:
+    """Decode the records of one step; return them, and the dead letters of that step.
+
+    Only here, not when the records are read: so the letters are written in the transaction of the
+    step that their records belong to, once, and an unknown version stops at its own step.
+
+    Raises
+    ------
+    PartitionStoppedError
+        As :func:`decode`.
+    """
+    records: dict[str, list[Record]] = {}
+    letters: list[Output] = []
+    for source in spec.inputs:
+        held = aligned.records[source.topic]
+        if source.raw:
+            records[source.topic] = held
+            continue
+        decoded = records[source.topic] = []
+        for each in held:
+            record, letter = decode(spec.service, source, each)
+            if record is not None:
+                decoded.append(record)
+            if letter is not None:
+                letters.append(letter)
+    return records, letters
 
 
 def decode(service: str, source: Input, record: Record) -> tuple[Record | None, Output | None]:

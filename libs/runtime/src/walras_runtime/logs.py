@@ -14,6 +14,8 @@ class RateLimit(logging.Filter):
     While a broker is away its client writes hundreds of lines a second.
     """
 
+    MOST_TEMPLATES = 1_000
+
     def __init__(self) -> None:
         super().__init__()
         self._last: dict[str, float] = {}
@@ -22,9 +24,12 @@ class RateLimit(logging.Filter):
         """Whether the record is let through."""
         if not isinstance(record.msg, str):
             return True  # our own events are dictionaries
-        last = self._last.get(record.msg, -1.0)
-        if record.created - last < 1.0:
+        last = self._last.get(record.msg)
+        # A wall clock that was set back must not silence a template until it caught up.
+        if last is not None and 0.0 <= record.created - last < 1.0:
             return False
+        if len(self._last) >= self.MOST_TEMPLATES:
+            self._last.clear()  # libraries that format before they log have no end of templates
         self._last[record.msg] = record.created
         return True
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 import structlog
-from walras_contracts.topics import Topic, load_topics
 
+from walras_contracts.topics import Topic, load_topics
 from walras_runtime.clock import incarnation
 from walras_runtime.errors import FencedError, TopicMismatchError
 from walras_runtime.health import Health, serve_health
@@ -118,7 +118,7 @@ async def run_stages(
     FencedError
         Another process took over.
     """
-    topics = load_topics() if topics is None else topics
+    topics = load_topics(settings.partitions) if topics is None else topics
     names = {
         *(source.topic for source in spec.inputs),
         *spec.outputs,

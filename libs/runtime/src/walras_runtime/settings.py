@@ -41,6 +41,8 @@ class ServiceSettings(BaseSettings):
     """Address of Redis; only the snapshot needs it."""
     mode: Literal["live", "replay"] = "live"
     """Live: late inputs are not waited for beyond alignment_timeout_ms. Replay: always waited."""
+    partitions: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Partitions of the spread topics of this log, where it was not made with the registry's."""
     replica_index: Annotated[int, Field(ge=0)] = 0
     """Which share of the partitions a spread service takes."""
     replica_count: Annotated[int, Field(ge=1)] = 1
@@ -99,8 +101,12 @@ class ServiceSettings(BaseSettings):
             lines = []
             for fault in error.errors():
                 name = str(fault["loc"][0]) if fault["loc"] else ""
-                variable = variables.get(name, (f"{PREFIX}{cls.SERVICE.upper()}_{name.upper()}",))
-                lines.append(f"{variable[-1]}: {fault['msg']} (was {fault.get('input')!r})")
+                names = variables.get(name, (f"{PREFIX}{cls.SERVICE.upper()}_{name.upper()}",))
+                # The one that was read; the shared one where none is set.
+                variable = next((v for v in names if v in os.environ), names[-1])
+                # The input of a missing field is all that was given: not for the log.
+                was = "" if fault["type"] == "missing" else f" (was {fault.get('input')!r})"
+                lines.append(f"{variable}: {fault['msg']}{was}")
             raise SettingsError("\n".join(lines)) from error
 
     @classmethod

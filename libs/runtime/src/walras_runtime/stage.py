@@ -8,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from walras_runtime.records import Record, Step, StepResult
+from walras_contracts.identifiers import partition_of
+from walras_contracts.topics import Topic
+from walras_runtime.errors import InvariantBrokenError
+from walras_runtime.records import Output, Record, Step, StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +92,21 @@ class StageSpec:
     def state_topic(self) -> str:
         """Short name of the stage's own state topic."""
         return f"state.{self.service}"
+
+    def target(self, output: Output, topic: Topic, partition: int) -> int:
+        """Return the partition that an output of the stage of ``partition`` goes to.
+
+        Raises
+        ------
+        InvariantBrokenError
+            A stage spread by partition wrote into another one's partition: its records would lie
+            between any two barriers there (step protocol §1).
+        """
+        target = output.partition
+        if target is None:
+            target = partition_of(output.partition_key, topic.partitions)
+        if self.spread and topic.barriers == "producer" and target != partition:
+            raise InvariantBrokenError(
+                f"{self.service}/{partition} wrote {output.key!r} to {topic.name}/{target}"
+            )
+        return target

@@ -83,7 +83,9 @@ class Telemetry:
     @contextmanager
     def step_span(self, number: int, parents: Sequence[str]) -> Iterator[str | None]:
         """Open the span of a step; yield the ``traceparent`` to write, None when not sampled."""
-        links = [Link(c) for c in (parse_traceparent(p) for p in parents[:MOST_LINKS]) if c]
+        # One cause writes the same header into all partitions of its topics.
+        causes = list(dict.fromkeys(parents))[:MOST_LINKS]
+        links = [Link(c) for c in map(parse_traceparent, causes) if c]
         sampled = [link for link in links if link.context.trace_flags & TraceFlags.SAMPLED]
         # The first sampled cause is also the parent, so that one trace crosses the topics.
         parent = (

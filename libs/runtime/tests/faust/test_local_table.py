@@ -2,9 +2,10 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import faust
-from faust.transport.drivers.aiokafka import Transport
+
 from walras_runtime.faust.app_factory import FaustOptions, create_app
 from walras_runtime.faust.local_table import local_table
 from walras_runtime.faust.read_committed import ReadCommittedConsumer, ReadCommittedThread
@@ -19,6 +20,15 @@ def app_in(directory: Path, incarnation: str = "one") -> faust.App:
             directory=directory,
         )
     )
+
+
+async def level_of(consumer: Any) -> str:
+    """Isolation level of the client that a Faust consumer would start; nothing is left open."""
+    client = consumer._thread._create_consumer(asyncio.get_running_loop())
+    await client.stop()
+    consumer._thread.thread_loop.close()
+    level: str = client._isolation_level
+    return level
 
 
 def test_a_local_table_is_written_outside_of_a_stream_and_has_no_changelog(tmp_path: Path) -> None:
@@ -44,15 +54,12 @@ def test_a_local_table_is_written_outside_of_a_stream_and_has_no_changelog(tmp_p
 
 def test_the_consumer_reads_committed_records_and_fausts_own_does_not(tmp_path: Path) -> None:
     async def run() -> None:
-        app = app_in(tmp_path)
-        consumer = app.transport.create_consumer(callback=lambda message: None)
+        consumer = app_in(tmp_path).consumer
         assert isinstance(consumer, ReadCommittedConsumer)
         assert isinstance(consumer._thread, ReadCommittedThread)
-        client = consumer._thread._create_consumer(asyncio.get_running_loop())
-        assert client._isolation_level == "read_committed"
-        stock = Transport(app.conf.broker_consumer, app).create_consumer(callback=lambda m: None)
-        plain = stock._thread._create_consumer(asyncio.get_running_loop())
-        assert plain._isolation_level == "read_uncommitted"
+        assert await level_of(consumer) == "read_committed"
+        stock = faust.App("stock", broker="kafka://127.0.0.1:1", datadir=str(tmp_path))
+        assert await level_of(stock.consumer) == "read_uncommitted"
 
     asyncio.run(run())
 

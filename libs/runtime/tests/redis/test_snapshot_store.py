@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
 from walras_launcher.redis import RedisServer
 from walras_launcher.running import Redis
 from walras_runtime.memory.snapshot_store import MemoryServer, MemorySnapshotStore

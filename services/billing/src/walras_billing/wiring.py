@@ -12,7 +12,7 @@ from walras_runtime.stage import Input, StageSpec
 
 def build(settings: Settings) -> StageSpec:
     """Return the stage's wiring: one stage per partition of teams."""
-    partitions = load_topics()[BalancePublished.TOPIC].partitions
+    partitions = load_topics(settings.partitions)[BalancePublished.TOPIC].partitions
     grace_ms, memory_ms = settings.price_grace_ms, settings.price_memory_ms
     return StageSpec(
         service=Settings.SERVICE,

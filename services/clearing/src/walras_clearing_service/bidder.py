@@ -135,14 +135,16 @@ def _move(cycle_input: CycleInput, places: Places, homes: list[list[str | None]]
                 wishes.append((drawn, job.key, row, column, target, source))
     # The hash leads the total order, so that no team goes first in every cycle.
     wishes.sort()
-    left: dict[str, int] = {}
+    moved: dict[str, int] = {}
     for _, _, row, column, target, source in wishes:
         if source:
             size = cycle_input.teams[row].jobs[column].size_macc
-            room = left.setdefault(source, places.unsold(source))
-            if size > room:
+            unsold, before = places.unsold(source), moved.get(source, 0)
+            # Half of what was left unsold at most; a single job may take all of it, or no large job
+            # could ever reach a free market (docs/decisions/0007-moves-into-free-markets.md).
+            if size > (unsold if before == 0 else unsold // 2 - before):
                 continue
-            left[source] = room - size
+            moved[source] = before + size
         homes[row][column] = target
 
 

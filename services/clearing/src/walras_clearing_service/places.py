@@ -77,14 +77,14 @@ class Places:
         return self._choices[asked]
 
     def unsold(self, source: str) -> int:
-        """Return half of the supply behind a zero price: what may move there in this cycle.
+        """Return the supply behind a zero price that nobody bought.
 
         ``source`` is ``market/`` where the reference price was 0, and ``market/pool`` where only
         the pool's own supply came free.
         """
         market, _, pool = source.partition("/")
         last = self._last[market]
-        return (last.idle_own_macc.get(pool, 0) if pool else last.unsold_macc) // 2
+        return last.idle_own_macc.get(pool, 0) if pool else last.unsold_macc
 
     def _find_home(
         self, types: tuple[str, ...], assigned: str | None, size_macc: int

@@ -7,9 +7,8 @@ from walras_runtime.stage import Input, StageSpec
 
 
 def build(settings: Settings) -> StageSpec:
-    """Return intake's wiring; the settings do not change it."""
-    del settings
-    partitions = load_topics()["demand"].partitions
+    """Return intake's wiring: one stage per partition of teams."""
+    partitions = load_topics(settings.partitions)["demand"].partitions
     return StageSpec(
         service="intake",
         inputs=(

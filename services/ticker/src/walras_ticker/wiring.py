@@ -193,7 +193,7 @@ async def lead(
                 await check_ours(settings, state, held_epoch)
             async with BarrierWriter(
                 settings.kafka_bootstrap,
-                load_topics(),
+                load_topics(settings.partitions),
                 transactional_id=TRANSACTIONAL_ID,
                 transaction_timeout_ms=settings.transaction_timeout_ms,
                 source="walras/ticker",
@@ -227,7 +227,7 @@ async def run(
     TopicMismatchError
         The broker's topics are not those of the registry.
     """
-    topics, clock, state = load_topics(), SystemClock(), TickerState()
+    topics, clock, state = load_topics(settings.partitions), SystemClock(), TickerState()
     needed = {n: t for n, t in topics.items() if t.barriers == "outside" or n == "claims"}
     await check_topics(settings.kafka_bootstrap, needed)
     try:

@@ -1,6 +1,7 @@
 """Runs a Faust app inside a process that is not Faust's own worker."""
 
 import asyncio
+from collections.abc import Callable
 
 import faust
 
@@ -14,8 +15,10 @@ class FaustCrashedError(WalrasError):
     retriable = True
 
 
-async def run_app(app: faust.App, stop: asyncio.Event) -> None:
-    """Run the app until stopped.
+async def run_app(
+    app: faust.App, stop: asyncio.Event, *, started: Callable[[], None] = lambda: None
+) -> None:
+    """Run the app until stopped; call ``started`` when it consumes.
 
     Raises
     ------
@@ -23,6 +26,7 @@ async def run_app(app: faust.App, stop: asyncio.Event) -> None:
         A service of the app failed; the tables are not to be trusted any more.
     """
     await app.start()
+    started()
     tasks = [
         asyncio.create_task(stop.wait()),
         # Faust sets it when any of its services crashes.

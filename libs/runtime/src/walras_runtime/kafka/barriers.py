@@ -7,7 +7,6 @@ from typing import Self
 
 from walras_contracts.identifiers import partition_of
 from walras_contracts.topics import Topic
-
 from walras_runtime.kafka.log_reading import read_all
 from walras_runtime.kafka.producing import Row, make_producer, send_rows
 from walras_runtime.kafka.wire import (

@@ -8,7 +8,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from walras_runtime.kafka.log_reading import read_all
+from aiokafka import AIOKafkaConsumer
+
+from walras_runtime.kafka.log_reading import read_all_with
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,11 @@ def failures_value(claim: Claim, barrier: int, subject: str, error: str) -> byte
     return json.dumps({"barrier": barrier, "counts": counts, "error": error[:500]}).encode()
 
 
-async def read_claim(bootstrap: str, topic: str, service: str, partition: int) -> Claim:
+async def read_claim(consumer: AIOKafkaConsumer, topic: str, service: str, partition: int) -> Claim:
     """Return the latest claim of a partition."""
     claim = Claim("", 0)
     failed_barrier, failures = -1, {}
-    for message in await read_all(bootstrap, topic, [0]):
+    for message in await read_all_with(consumer, topic, [0]):
         if message.value is None:
             continue
         if message.key == claim_key(service, partition):

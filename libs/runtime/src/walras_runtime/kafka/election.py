@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 
 class _Assigned(ConsumerRebalanceListener):  # type: ignore[misc] # untyped base
@@ -38,6 +39,8 @@ async def campaign(
         session_timeout_ms=session_ms,
         heartbeat_interval_ms=max(100, session_ms // 6),
         rebalance_timeout_ms=session_ms,
+        # Sticky: a replica that joins must not take the lead from one that works.
+        partition_assignment_strategy=(StickyPartitionAssignor,),
         enable_auto_commit=False,
         auto_offset_reset="latest",
     )

@@ -72,10 +72,17 @@ async def ends(
 
 async def read_all(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[Any]:
     """Return all committed messages of a topic's partitions, partition by partition."""
-    found: dict[int, list[Any]] = {}
     async with plain_consumer(bootstrap) as consumer:
-        tps = [TopicPartition(topic, partition) for partition in partitions]
-        beginnings = await consumer.beginning_offsets(tps)
-        async for tp, messages in read_until(consumer, beginnings, await ends(consumer, tps)):
-            found.setdefault(tp.partition, []).extend(messages)
+        return await read_all_with(consumer, topic, partitions)
+
+
+async def read_all_with(
+    consumer: AIOKafkaConsumer, topic: str, partitions: Iterable[int]
+) -> list[Any]:
+    """Return what :func:`read_all` returns, by a consumer that is open already."""
+    found: dict[int, list[Any]] = {}
+    tps = [TopicPartition(topic, partition) for partition in partitions]
+    beginnings = await consumer.beginning_offsets(tps)
+    async for tp, messages in read_until(consumer, beginnings, await ends(consumer, tps)):
+        found.setdefault(tp.partition, []).extend(messages)
     return [message for partition in sorted(found) for message in found[partition]]

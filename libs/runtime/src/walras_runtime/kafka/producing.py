@@ -15,6 +15,7 @@ RETRY_BACKOFF_MS = 20
 """How soon a transaction's request is tried again while the previous one is still ending."""
 
 Row = tuple[bytes, bytes | None, Headers]
+Batches = list[tuple[str, int, Any]]
 
 
 def make_producer(
@@ -36,6 +37,40 @@ def make_producer(
     )
 
 
+def pack_rows(producer: AIOKafkaProducer, rows: Mapping[tuple[str, int], Sequence[Row]]) -> Batches:
+    """Pack the rows of each (topic, partition) into batches, in order.
+
+    Raises
+    ------
+    InvariantBrokenError
+        A single record is larger than a batch: the broker would refuse it for ever.
+    """
+    batches: Batches = []
+    for (topic, partition), items in rows.items():
+        batch = producer.create_batch()
+        for key, value, headers in items:
+            packed = batch.append(key=key, value=value, timestamp=None, headers=headers)
+            if packed is None:
+                # The batch is full: without this check the record would be lost silently.
+                batches.append((topic, partition, batch))
+                batch = producer.create_batch()
+                packed = batch.append(key=key, value=value, timestamp=None, headers=headers)
+            if packed.size > BATCH_BYTES:
+                # The first record of a batch is taken whatever its size.
+                raise InvariantBrokenError(f"{topic}: a record of {packed.size} bytes: {key!r}")
+        if batch.record_count():
+            batches.append((topic, partition, batch))
+    return batches
+
+
+async def send_batches(producer: AIOKafkaProducer, batches: Batches) -> list[asyncio.Future[Any]]:
+    """Send batches in order; return their futures."""
+    return [
+        await producer.send_batch(batch, topic, partition=partition)
+        for topic, partition, batch in batches
+    ]
+
+
 async def send_rows(
     producer: AIOKafkaProducer, rows: Mapping[tuple[str, int], Sequence[Row]]
 ) -> list[asyncio.Future[Any]]:
@@ -44,19 +79,6 @@ async def send_rows(
     Raises
     ------
     InvariantBrokenError
-        A single record is larger than a batch.
+        As :func:`pack_rows`, before anything is sent.
     """
-    futures: list[asyncio.Future[Any]] = []
-    for (topic, partition), items in rows.items():
-        batch = producer.create_batch()
-        for key, value, headers in items:
-            if batch.append(key=key, value=value, timestamp=None, headers=headers) is not None:
-                continue
-            # The batch is full: without this check the record would be lost silently.
-            futures.append(await producer.send_batch(batch, topic, partition=partition))
-            batch = producer.create_batch()
-            if batch.append(key=key, value=value, timestamp=None, headers=headers) is None:
-                raise InvariantBrokenError(f"{topic}: a record of {len(value or b'')} bytes")
-        if batch.record_count():
-            futures.append(await producer.send_batch(batch, topic, partition=partition))
-    return futures
+    return await send_batches(producer, pack_rows(producer, rows))

@@ -1,20 +1,19 @@
 """Restoring a stage from its own output (step protocol §5).
 
 The stage's own state topic gives its state and position; table inputs are folded again from their
-beginnings up to that position. The group's committed offsets must agree with the position; if they
-do not, the position wins and an alarm counter moves.
+beginnings up to that position. The group's committed offsets follow the position, at most a second
+behind; if they are ever ahead, the position wins and an alarm counter moves.
 """
 
 from collections.abc import Mapping
 
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from walras_contracts.topics import Topic
 
-from walras_runtime.clock import wall_ms
+from walras_contracts.topics import Topic
 from walras_runtime.decoding import decode
 from walras_runtime.errors import OffsetGapError
-from walras_runtime.kafka.log_reading import ends, plain_consumer, read_until
+from walras_runtime.kafka.log_reading import ends, read_until
 from walras_runtime.kafka.wire import BarrierMark, parse_message
 from walras_runtime.position import Position
 from walras_runtime.records import POSITION_KEY
@@ -22,23 +21,22 @@ from walras_runtime.stage import Stage, StageSpec
 
 
 async def restore(
+    consumer: AIOKafkaConsumer,
     spec: StageSpec,
     partition: int,
     stage: Stage,
     *,
     topics: Mapping[str, Topic],
     partitions: Mapping[str, tuple[int, ...]],
-    bootstrap: str,
 ) -> Position:
     """Fill an empty stage from the log; return the position to go on from.
 
     Raises
     ------
     OffsetGapError
-        Records between the position and now may be gone: by retention, or by compaction because
-        the position is older than the compaction lag.
+        Records behind the position, never read, are gone from the log.
     """
-    position, state = await _own_state(spec, partition, topics, bootstrap)
+    position, state = await _own_state(consumer, spec, partition, topics)
     names = {topics[source.topic].full_name: source for source in spec.inputs}
     start = {
         TopicPartition(name, p): position.offsets.get((source.topic, p), 0)
@@ -46,73 +44,84 @@ async def restore(
         for p in partitions[source.topic]
     }
     tables = {tp: offset for tp, offset in start.items() if names[tp.topic].table}
-    async with plain_consumer(bootstrap) as consumer:
-        beginnings = await consumer.beginning_offsets(list(start))
-        gaps = [
-            f"{tp.topic}/{tp.partition}: {offset}..{beginnings[tp] - 1}"
-            for tp, offset in start.items()
-            if beginnings[tp] > offset and not (names[tp.topic].table and offset == 0)
-        ]
-        if gaps:
-            raise OffsetGapError(f"never read and gone from the log: {', '.join(gaps)}")
-        begin = {tp: beginnings[tp] for tp in tables}
-        async for tp, messages in read_until(consumer, begin, tables):
-            source = names[tp.topic]
-            for message in messages:
-                item = parse_message(message, source.topic)
-                if isinstance(item, BarrierMark):
-                    continue
-                record, _ = decode(spec.service, source, item)
-                if record is not None:
-                    stage.fold(record)
+    beginnings = await consumer.beginning_offsets(list(start))
+    check_gaps(
+        {tp: at for tp, at in start.items() if at > 0 or not names[tp.topic].table},
+        beginnings,
+        await ends(consumer, start),
+    )
+    begin = {tp: beginnings[tp] for tp in tables}
+    async for tp, messages in read_until(consumer, begin, tables):
+        source = names[tp.topic]
+        for message in messages:
+            item = parse_message(message, source.topic)
+            if isinstance(item, BarrierMark):
+                continue
+            record, _ = decode(spec.service, source, item)
+            if record is not None:
+                stage.fold(record)
     for key, value in state.items():
         stage.load(key, value)
     return position
 
 
+def check_gaps(
+    wanted: Mapping[TopicPartition, int],
+    beginnings: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> None:
+    """Check that the log still has the records from the wanted offsets on.
+
+    Raises
+    ------
+    OffsetGapError
+        Naming for each partition the offsets that are gone.
+    """
+    gaps = [
+        f"{tp.topic}/{tp.partition}: {offset}..{beginnings[tp] - 1}"
+        for tp, offset in sorted(wanted.items())
+        if beginnings[tp] > offset
+    ]
+    if gaps:
+        raise OffsetGapError(f"never read and gone from the log: {', '.join(gaps)}")
+    beyond = [f"{tp.topic}/{tp.partition}: {at}" for tp, at in wanted.items() if at > ends[tp]]
+    if beyond:
+        raise OffsetGapError(f"beyond the end of the log: {', '.join(sorted(beyond))}")
+
+
 async def _own_state(
-    spec: StageSpec, partition: int, topics: Mapping[str, Topic], bootstrap: str
+    consumer: AIOKafkaConsumer, spec: StageSpec, partition: int, topics: Mapping[str, Topic]
 ) -> tuple[Position, dict[str, bytes]]:
-    topic = topics[spec.state_topic]
-    tp = TopicPartition(topic.full_name, partition)
+    tp = TopicPartition(topics[spec.state_topic].full_name, partition)
     state: dict[str, bytes] = {}
     position = Position.start()
-    async with plain_consumer(bootstrap) as consumer:
-        begin = await consumer.beginning_offsets([tp])
-        written_ms = wall_ms()
-        async for _, messages in read_until(consumer, begin, await ends(consumer, [tp])):
-            for message in messages:
-                key = message.key.decode()
-                if key == POSITION_KEY:
-                    position = Position.parse(message.value)
-                    written_ms = message.timestamp
-                elif message.value is None:
-                    state.pop(key, None)
-                else:
-                    # Latest last, so that the order of loading is that of the last changes.
-                    state.pop(key, None)
-                    state[key] = message.value
-    if wall_ms() - written_ms > topic.min_compaction_lag_ms:
-        raise OffsetGapError(
-            f"{spec.service}/{partition}: the position is older than the compaction lag of "
-            f"{topic.min_compaction_lag_ms} ms; its inputs may have been compacted past it"
-        )
+    begin = await consumer.beginning_offsets([tp])
+    async for _, messages in read_until(consumer, begin, await ends(consumer, [tp])):
+        for message in messages:
+            key = message.key.decode()
+            if key == POSITION_KEY:
+                position = Position.parse(message.value)
+                continue
+            # Latest last, so that the order of loading is that of the last changes.
+            state.pop(key, None)
+            if message.value is not None:
+                state[key] = message.value
     return position, state
 
 
 async def group_agrees(
     bootstrap: str, group: str, topics: Mapping[str, Topic], position: Position
 ) -> bool:
-    """Whether the group's committed offsets are those of the position."""
+    """Whether the group's committed offsets are nowhere ahead of the position."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
         committed = await admin.list_consumer_group_offsets(group)
     finally:
         await admin.close()
-    known = {tp: meta.offset for tp, meta in committed.items() if meta.offset >= 0}
-    wanted = {
+    position_of = {
         TopicPartition(topics[topic].full_name, p): offset
         for (topic, p), offset in position.offsets.items()
     }
-    return known == wanted
+    # The group may still know inputs that an earlier build had.
+    return all(committed[tp].offset <= at for tp, at in position_of.items() if tp in committed)

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from walras_contracts.identifiers import partition_of
 from walras_contracts.topics import Topic
-
 from walras_runtime.kafka.producing import Row
 from walras_runtime.kafka.wire import barrier_headers, barrier_value, event_headers
 from walras_runtime.position import Position
@@ -35,9 +33,7 @@ def step_rows(
     source = f"walras/{name}".encode()
     for index, output in enumerate(outputs):
         topic = topics[output.topic]
-        target = output.partition
-        if target is None:
-            target = partition_of(output.partition_key, topic.partitions)
+        target = spec.target(output, topic, partition)
         headers = event_headers(f"{name}/{barrier.number}/{index}", source, output.type)
         rows.setdefault((topic.full_name, target), []).append(
             (output.key.encode(), output.payload, headers)

@@ -26,13 +26,13 @@ from collections.abc import Awaitable, Mapping
 from typing import Any, TypeVar
 
 import structlog
-from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
-from walras_contracts.topics import Topic
 
-from walras_runtime.align import Aligned, Aligner
+from walras_contracts.topics import Topic
+from walras_runtime.align import Aligned, Aligner, PartitionKey
 from walras_runtime.clock import monotonic_ms, wall_ms
-from walras_runtime.decoding import decode
+from walras_runtime.decoding import decode_step
 from walras_runtime.errors import (
     BrokerUnavailableError,
     FencedError,
@@ -50,19 +50,28 @@ from walras_runtime.kafka.claims import (
     failures_value,
     read_claim,
 )
-from walras_runtime.kafka.log_reading import plain_consumer
-from walras_runtime.kafka.producing import Row, make_producer, send_rows
-from walras_runtime.kafka.restoring import group_agrees, restore
+from walras_runtime.kafka.log_reading import ends, plain_consumer
+from walras_runtime.kafka.producing import (
+    Batches,
+    Row,
+    make_producer,
+    pack_rows,
+    send_batches,
+)
+from walras_runtime.kafka.restoring import check_gaps, group_agrees, restore
 from walras_runtime.kafka.step_rows import step_rows
-from walras_runtime.kafka.wire import BarrierMark, parse_message
+from walras_runtime.kafka.wire import parse_message
 from walras_runtime.position import Position
-from walras_runtime.records import Output, Step, StepResult
+from walras_runtime.records import Output, Record, Step
 from walras_runtime.settings import ServiceSettings
 from walras_runtime.stage import Stage, StageSpec
 from walras_runtime.telemetry import Telemetry
 
 POLL_MS = 200
 """Upper bound of one poll; a stop request is seen within it."""
+OFFSETS_EVERY_MS = 1_000
+"""How often a step's transaction also carries the group's offsets. They serve lag monitors; where
+the stage goes on is its position record, which every transaction carries."""
 RETRY_S = 0.5
 """Pause before looking at the claim again while the broker is away."""
 STOP_S = 5.0
@@ -126,13 +135,15 @@ class StepRunner:
         self._short = {topics[s.topic].full_name: s.topic for s in spec.inputs}
         self._producer: AIOKafkaProducer | None = None
         self._claim: Claim | None = None
+        self._last_epoch: int | None = None
         self._stage: Stage = spec.build(partition)
         self._position = Position.start()
         self._aligner = Aligner(spec.inputs, self.partitions, {}, {})
         self._letters: list[Output] = []
-        self._parents: list[str] = []
+        self._parents: dict[int, list[str]] = {}
         self._waiting_since_ms: int | None = None
         self._previous_commit_ms: int | None = None
+        self._offsets_sent_ms = -OFFSETS_EVERY_MS
 
     async def run(self, stop: asyncio.Event) -> None:
         """Own the partition and work until ``stop`` is set.
@@ -144,13 +155,18 @@ class StepRunner:
         InvariantBrokenError, StepFailedError
             The stage broke; the process must end.
         """
+        self._health.waiting.add(self._name)
         try:
             while not stop.is_set():
                 try:
-                    await self._own()
-                    await self._restore()
-                    self._health.ready = True
-                    await self._work(stop)
+                    async with plain_consumer(
+                        self._settings.kafka_bootstrap, max_poll_records=MOST_RECORDS
+                    ) as consumer:
+                        await self._own(consumer)
+                        await self._restore(consumer)
+                        self._health.ready = True
+                        self._health.waiting.discard(self._name)
+                        await self._work(consumer, stop)
                 except (ProducerFailedError, BrokerUnavailableError, KafkaError) as error:
                     logger.warning("stage_dropped", stage=self._name, error=repr(error))
                     self._telemetry.restarts.labels(self._label).inc()
@@ -165,61 +181,68 @@ class StepRunner:
         finally:
             await self._drop()
 
-    async def _own(self) -> None:
+    async def _own(self, consumer: AIOKafkaConsumer) -> None:
         self._producer = make_producer(
             self._settings.kafka_bootstrap,
             transactional_id=self._transactional_id,
             transaction_timeout_ms=self._settings.transaction_timeout_ms,
         )
         await self._guarded(self._producer.start())
-        last = await self._read_claim()
-        self._claim = Claim(
-            self._incarnation, last.epoch + 1, last.failed_barrier, dict(last.failures)
+        last = await self._read_claim(consumer)
+        self._last_epoch = last.epoch
+        epoch = last.epoch + 1
+        await self._write_to_claims(
+            claim_key(self._spec.service, self._partition), claim_value(self._incarnation, epoch)
         )
-        claims = self._topics["claims"].full_name
-        row: Row = (
-            claim_key(self._spec.service, self._partition),
-            claim_value(self._incarnation, self._claim.epoch),
-            [],
-        )
-        await self._transaction({(claims, 0): [row]}, {})
-        self._telemetry.epoch.labels(self._label).set(self._claim.epoch)
-        logger.info("claimed", stage=self._name, epoch=self._claim.epoch)
+        # Only now: a claim that was not committed is nobody's.
+        self._claim = Claim(self._incarnation, epoch, last.failed_barrier, dict(last.failures))
+        self._telemetry.epoch.labels(self._label).set(epoch)
+        logger.info("claimed", stage=self._name, epoch=epoch)
 
-    async def _read_claim(self) -> Claim:
+    async def _read_claim(self, consumer: AIOKafkaConsumer) -> Claim:
         claims = self._topics["claims"].full_name
         return await self._guarded(
-            read_claim(self._settings.kafka_bootstrap, claims, self._spec.service, self._partition)
+            read_claim(consumer, claims, self._spec.service, self._partition)
         )
 
+    async def _write_to_claims(self, key: bytes, value: bytes) -> None:
+        assert self._producer is not None
+        row: Row = (key, value, [])
+        claims = self._topics["claims"].full_name
+        await self._transaction(pack_rows(self._producer, {(claims, 0): [row]}), {})
+
     async def _still_mine(self, stop: asyncio.Event) -> None:
-        """Wait until the broker tells whose claim is the latest; end if it is another's."""
+        """Wait until the broker tells whose claim is the latest; end if it is another's.
+
+        A process that failed before its own claim was committed may try again as long as it finds
+        the claim that it was about to follow.
+        """
         while not stop.is_set():
             try:
-                claim = await self._read_claim()
+                async with plain_consumer(self._settings.kafka_bootstrap) as consumer:
+                    claim = await self._read_claim(consumer)
             except (ProducerFailedError, BrokerUnavailableError, KafkaError) as error:
                 logger.warning("claim_unreadable", stage=self._name, error=repr(error))
                 await asyncio.sleep(RETRY_S)
                 continue
-            if self._claim is not None and claim.incarnation != self._incarnation:
+            newer = self._last_epoch is not None and claim.epoch > self._last_epoch
+            if claim.incarnation != self._incarnation and (self._claim is not None or newer):
                 raise FencedError(f"{self._name} is owned by {claim.incarnation}")
             return
 
-    async def _restore(self) -> None:
+    async def _restore(self, consumer: AIOKafkaConsumer) -> None:
         self._stage = self._spec.build(self._partition)
-        bootstrap = self._settings.kafka_bootstrap
-        restored = await self._guarded(
-            restore(
-                self._spec,
-                self._partition,
-                self._stage,
-                topics=self._topics,
-                partitions=self.partitions,
-                bootstrap=bootstrap,
-            )
+        # Bounded by progress, not by time: a long log takes as long as it takes.
+        restored = await restore(
+            consumer,
+            self._spec,
+            self._partition,
+            self._stage,
+            topics=self._topics,
+            partitions=self.partitions,
         )
         agrees = restored.step < 0 or await self._guarded(
-            group_agrees(bootstrap, self.group, self._topics, restored)
+            group_agrees(self._settings.kafka_bootstrap, self.group, self._topics, restored)
         )
         if not agrees:
             self._telemetry.position_alarms.labels(self._label).inc()
@@ -234,42 +257,53 @@ class StepRunner:
         self._health.clear(self._name)
         logger.info("restored", stage=self._name, step=restored.step)
 
-    async def _work(self, stop: asyncio.Event) -> None:
-        async with plain_consumer(
-            self._settings.kafka_bootstrap, max_poll_records=MOST_RECORDS
-        ) as consumer:
-            offsets = {
-                TopicPartition(self._topics[topic].full_name, partition): offset
-                for (topic, partition), offset in self._aligner.position().items()
-            }
-            consumer.assign(list(offsets))
-            for tp, offset in offsets.items():
-                consumer.seek(tp, offset)
-            while not stop.is_set():
-                try:
-                    batches = await consumer.getmany(timeout_ms=POLL_MS)
-                except OffsetOutOfRangeError as error:
-                    raise OffsetGapError(f"{self._name}: {error}") from error
-                for tp, messages in batches.items():
-                    self._take_in(self._short[tp.topic], messages)
-                while not stop.is_set() and self._may_step():
-                    await self._step()
+    def _broker_offsets(self, offsets: Mapping[PartitionKey, int]) -> dict[TopicPartition, int]:
+        return {
+            TopicPartition(self._topics[topic].full_name, partition): offset
+            for (topic, partition), offset in offsets.items()
+        }
+
+    async def _work(self, consumer: AIOKafkaConsumer, stop: asyncio.Event) -> None:
+        start = self._broker_offsets(self._aligner.position())
+        consumer.assign(list(start))
+        for tp, offset in start.items():
+            consumer.seek(tp, offset)
+        while not stop.is_set():
+            try:
+                batches = await consumer.getmany(timeout_ms=POLL_MS)
+            except OffsetOutOfRangeError as error:
+                lost: dict[TopicPartition, int] = error.args[0]
+                check_gaps(
+                    lost, await consumer.beginning_offsets(list(lost)), await ends(consumer, lost)
+                )
+                raise OffsetGapError(f"{self._name}: {error}") from error
+            for tp, messages in batches.items():
+                self._take_in(self._short[tp.topic], messages)
+            while not stop.is_set() and self._may_step():
+                await self._step()
 
     def _take_in(self, topic: str, messages: list[Any]) -> None:
-        source = self._inputs[topic]
+        lag = self._inputs[topic].lag
         for message in messages:
             item = parse_message(message, topic)
-            if isinstance(item, BarrierMark):
-                self._aligner.push_barrier(topic, message.partition, item.offset, item.barrier)
-                if item.traceparent is not None:
-                    self._parents.append(item.traceparent)
+            if isinstance(item, Record):
+                self._aligner.push_record(item)
                 continue
-            record, letter = decode(self._spec.service, source, item)
-            if letter is not None:
-                self._letters.append(letter)
-                self._telemetry.dead_letters.labels(topic, "undecodable").inc()
-            if record is not None:
-                self._aligner.push_record(record)
+            self._check_age(topic, message)
+            self._aligner.push_barrier(topic, message.partition, item.offset, item.barrier)
+            if item.traceparent is not None:
+                self._parents.setdefault(item.barrier.number + lag, []).append(item.traceparent)
+
+    def _check_age(self, topic: str, message: Any) -> None:
+        """Refuse a barrier behind which the log's cleaner may have been already."""
+        registered = self._topics[topic]
+        age_ms = wall_ms() - message.timestamp
+        if registered.cleanup == "compact" and age_ms > registered.min_compaction_lag_ms:
+            raise OffsetGapError(
+                f"{message.topic}/{message.partition}: the barrier at {message.offset} is "
+                f"{age_ms} ms old; after {registered.min_compaction_lag_ms} ms records before it "
+                "may have been compacted away unread"
+            )
 
     def _may_step(self) -> bool:
         number = self._position.step + 1
@@ -288,18 +322,20 @@ class StepRunner:
         number = self._position.step + 1
         self._waiting_since_ms = None
         started = monotonic_ms()
-        with self._telemetry.step_span(number, self._parents) as traceparent:
-            self._parents.clear()
+        # Causes of a late partition's barriers belong to the step that takes them.
+        due = [barrier for barrier in self._parents if barrier <= number]
+        parents = [each for barrier in sorted(due) for each in self._parents.pop(barrier)]
+        with self._telemetry.step_span(number, parents) as traceparent:
             aligned = self._aligner.take(number)
-            result = await self._decide(aligned)
             position = Position(
                 number,
                 aligned.barrier.market_time_ms,
                 self._aligner.position(),
                 self._aligner.delivered(),
             )
+            batches = await self._decide(aligned, position, traceparent)
             decided = monotonic_ms()
-            await self._commit(aligned, result, position, traceparent)
+            await self._commit(batches, position)
         self._position = position
         self._previous_commit_ms = wall_ms()
         metrics, label = self._telemetry, self._label
@@ -308,71 +344,69 @@ class StepRunner:
         metrics.steps.labels(label).inc()
         metrics.barrier.labels(label).set(number)
         metrics.records.labels(label).inc(sum(len(r) for r in aligned.records.values()))
+        for letter in self._letters:
+            metrics.dead_letters.labels(letter.key.partition("/")[0], "undecodable").inc()
 
-    async def _decide(self, aligned: Aligned) -> StepResult:
+    async def _decide(
+        self, aligned: Aligned, position: Position, traceparent: str | None
+    ) -> Batches:
+        """Decide the step; return all that it writes, ready to be sent."""
         assert self._claim is not None
+        assert self._producer is not None
         number = aligned.barrier.number
+        records, self._letters = decode_step(self._spec, aligned)
         failures = self._claim.failures if self._claim.failed_barrier == number else {}
+        step = Step(
+            aligned.barrier, records, aligned.late, failures, self._aligner.ready(number + 1)
+        )
         try:
-            for topic, records in aligned.records.items():
+            for topic, held in records.items():
                 if self._inputs[topic].table:
-                    for record in records:
+                    for record in held:
                         self._stage.fold(record)
-            return self._stage.step(
-                Step(
-                    aligned.barrier,
-                    aligned.records,
-                    aligned.late,
-                    failures,
-                    self._aligner.ready(number + 1),
-                )
+            result = self._stage.step(step)
+            rows = step_rows(
+                self._spec,
+                self._partition,
+                self._topics,
+                aligned.barrier,
+                outputs=[*result.outputs, *self._letters],
+                state=result.state,
+                position=position,
+                epoch=self._claim.epoch,
+                previous_commit_ms=self._previous_commit_ms,
+                traceparent=traceparent,
             )
+            return pack_rows(self._producer, rows)
         except Exception as error:
             # Every failure of a step is counted on the log before the process ends, so that the
             # third one on the same barrier can halt what caused it.
             subject = error.subject if isinstance(error, StepFailedError) else ""
-            row: Row = (
+            await self._write_to_claims(
                 failures_key(self._spec.service, self._partition),
                 failures_value(self._claim, number, subject, repr(error)),
-                [],
             )
-            await self._transaction({(self._topics["claims"].full_name, 0): [row]}, {})
             raise
 
-    async def _commit(
-        self, aligned: Aligned, result: StepResult, position: Position, traceparent: str | None
-    ) -> None:
-        assert self._claim is not None
-        rows = step_rows(
-            self._spec,
-            self._partition,
-            self._topics,
-            aligned.barrier,
-            outputs=[*result.outputs, *self._letters],
-            state=result.state,
-            position=position,
-            epoch=self._claim.epoch,
-            previous_commit_ms=self._previous_commit_ms,
-            traceparent=traceparent,
-        )
-        offsets = {
-            TopicPartition(self._topics[topic].full_name, partition): offset
-            for (topic, partition), offset in position.offsets.items()
-        }
-        await self._transaction(rows, offsets)
-        self._letters.clear()
+    async def _commit(self, batches: Batches, position: Position) -> None:
+        offsets: dict[TopicPartition, int] = {}
+        now = monotonic_ms()
+        if now - self._offsets_sent_ms >= OFFSETS_EVERY_MS:
+            self._offsets_sent_ms = now
+            offsets = self._broker_offsets(position.offsets)
+        await self._transaction(batches, offsets)
 
-    async def _transaction(
-        self, rows: Mapping[tuple[str, int], list[Row]], offsets: Mapping[TopicPartition, int]
-    ) -> None:
+    async def _transaction(self, batches: Batches, offsets: Mapping[TopicPartition, int]) -> None:
         producer = self._producer
         assert producer is not None
         await self._guarded(producer.begin_transaction())
-        futures = await self._guarded(send_rows(producer, rows))
+        futures = await self._guarded(send_batches(producer, batches))
+        # The records first, then the offsets: while the coordinator takes in the offsets it cannot
+        # vouch for the partitions, and the broker would refuse the records until a retry.
+        await self._guarded(asyncio.gather(*futures))
         if offsets:
             await self._guarded(producer.send_offsets_to_transaction(offsets, self.group))
         await self._guarded(producer.commit_transaction())
-        await self._guarded(asyncio.gather(*futures))
 
     async def _guarded(self, work: Awaitable[T]) -> T:
         """Await a client's call with a bound; whatever it raises means: start over."""
@@ -384,7 +418,7 @@ class StepRunner:
 
     async def _drop(self) -> None:
         producer, self._producer = self._producer, None
-        self._health.ready = False
+        self._health.waiting.add(self._name)
         if producer is None:
             return
         try:

@@ -1,13 +1,16 @@
 """Creating the registry's topics, and checking that the broker's are those."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from walras_contracts.topics import Topic
 
+from walras_contracts.topics import Topic
 from walras_runtime.errors import TopicMismatchError
 
 ALREADY_EXISTS = 36
+LEADERS_WITHIN_S = 30.0
+"""New partitions have leaders within milliseconds; much later, the broker is in trouble."""
 
 
 async def create_topics(
@@ -46,9 +49,28 @@ async def create_topics(
         ]
         if faults:
             raise TopicMismatchError("; ".join(faults))
+        await _wait_for_leaders(admin, [topic.full_name for topic in missing])
         return [topic.full_name for topic in missing]
     finally:
         await admin.close()
+
+
+async def _wait_for_leaders(admin: AIOKafkaAdminClient, names: list[str]) -> None:
+    """Wait until every partition has a leader: before that each write to it is refused."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + LEADERS_WITHIN_S
+    while True:
+        described = await admin.describe_topics(names)
+        leaderless = [
+            d["topic"]
+            for d in described
+            if d["error_code"] != 0 or any(p["leader"] < 0 for p in d["partitions"])
+        ]
+        if not leaderless:
+            return
+        if clock() > end:
+            raise TopicMismatchError(f"no leader yet: {', '.join(leaderless)}")
+        await asyncio.sleep(0.02)
 
 
 async def check_topics(bootstrap: str, topics: Mapping[str, Topic]) -> None:
@@ -61,13 +83,7 @@ async def check_topics(bootstrap: str, topics: Mapping[str, Topic]) -> None:
     TopicMismatchError
         Naming every topic that is missing or has another count.
     """
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
-        described = await admin.describe_topics([t.full_name for t in topics.values()])
-    finally:
-        await admin.close()
-    counts = {d["topic"]: len(d["partitions"]) for d in described if d["error_code"] == 0}
+    counts = await partition_counts(bootstrap, [topic.full_name for topic in topics.values()])
     faults = []
     for topic in topics.values():
         count = counts.get(topic.full_name)
@@ -77,3 +93,14 @@ async def check_topics(bootstrap: str, topics: Mapping[str, Topic]) -> None:
             faults.append(f"{topic.full_name} has {count} partitions, not {topic.partitions}")
     if faults:
         raise TopicMismatchError("; ".join(faults) + " (run `walras topics create`)")
+
+
+async def partition_counts(bootstrap: str, names: Sequence[str]) -> dict[str, int]:
+    """Return how many partitions the broker has of each topic that exists, by full name."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        described = await admin.describe_topics(list(names))
+    finally:
+        await admin.close()
+    return {d["topic"]: len(d["partitions"]) for d in described if d["error_code"] == 0}

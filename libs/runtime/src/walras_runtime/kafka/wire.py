@@ -19,6 +19,7 @@ EPOCH_HEADER: Final = "walras_epoch"
 PREVIOUS_COMMIT_HEADER: Final = "walras_previous_commit_ms"
 TRACE_HEADER: Final = "traceparent"
 _BARRIER_PREFIX: Final = BARRIER_KEY_PREFIX.encode()
+_BARRIER_TYPE: Final = BARRIER_TYPE.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def barrier_headers(
     epoch: int, previous_commit_ms: int | None = None, traceparent: str | None = None
 ) -> Headers:
     """Return the headers of a barrier."""
-    headers: Headers = [("ce_type", BARRIER_TYPE.encode()), (EPOCH_HEADER, b"%d" % epoch)]
+    headers: Headers = [("ce_type", _BARRIER_TYPE), (EPOCH_HEADER, b"%d" % epoch)]
     if previous_commit_ms is not None:
         headers.append((PREVIOUS_COMMIT_HEADER, b"%d" % previous_commit_ms))
     if traceparent is not None:
@@ -64,22 +65,29 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
 
 
+def _barrier_mark(message: Any, headers: dict[str, bytes]) -> BarrierMark | None:
+    try:
+        document = json.loads(message.value)
+        barrier = Barrier(int(document["barrier"]), int(document["market_time_ms"]))
+        epoch = int(headers[EPOCH_HEADER])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    trace = _text(headers.get(TRACE_HEADER))
+    return BarrierMark(barrier, epoch, message.timestamp, message.offset, trace)
+
+
 def parse_message(message: Any, topic: str) -> Record | BarrierMark:
     """Turn a consumed message of the topic with short name ``topic`` into a record or a barrier.
 
-    Never raises on a data record: what is not readable stays bytes for the stage to judge.
+    Never raises: what is not readable stays bytes for the stage to judge, and what only looks like
+    a barrier is a record of the barrier's type.
     """
     key: bytes = message.key or b""
     headers = dict(message.headers)
-    if key.startswith(_BARRIER_PREFIX) and headers.get("ce_type") == BARRIER_TYPE.encode():
-        document = json.loads(message.value)
-        return BarrierMark(
-            Barrier(document["barrier"], document["market_time_ms"]),
-            int(headers[EPOCH_HEADER]),
-            message.timestamp,
-            message.offset,
-            _text(headers.get(TRACE_HEADER)),
-        )
+    if key.startswith(_BARRIER_PREFIX) and headers.get("ce_type") == _BARRIER_TYPE:
+        mark = _barrier_mark(message, headers)
+        if mark is not None:
+            return mark
     return Record(
         topic,
         message.partition,

@@ -1,11 +1,11 @@
 """A log of topics in memory, with compaction, for simulations and broker-less runs."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from walras_contracts.identifiers import partition_of
 from walras_contracts.topics import Topic
-
 from walras_runtime.records import BARRIER_TYPE, Barrier, Output
 
 
@@ -60,7 +60,8 @@ class MemoryLog:
 
     def read(self, topic: str, partition: int, offset: int) -> list[Entry]:
         """Return the entries from ``offset`` on."""
-        return [e for e in self.entries.get((topic, partition), []) if e.offset >= offset]
+        held = self.entries.get((topic, partition), [])
+        return held[bisect_left(held, offset, key=lambda entry: entry.offset) :]
 
     def compact(self, topic: str) -> None:
         """Keep the latest entry of each key, as a broker's cleaner would."""

@@ -6,9 +6,10 @@ dropping the runner and building another on the same log: it restores from its o
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from walras_runtime.align import Aligner, PartitionKey
-from walras_runtime.decoding import decode
+from walras_runtime.decoding import decode, decode_step
 from walras_runtime.memory.log import Entry, MemoryLog
 from walras_runtime.position import Position
 from walras_runtime.records import POSITION_KEY, Output, Record, StateChange, Step
@@ -39,7 +40,6 @@ class MemoryRunner:
             )
             for source in spec.inputs
         }
-        self._dead_letters: list[Output] = []
         self.stage: Stage = spec.build(partition)
         self.position = self._restore()
         self._read: dict[PartitionKey, int] = dict(self.position.offsets)
@@ -69,23 +69,20 @@ class MemoryRunner:
         if entry.barrier is not None:
             self._aligner.push_barrier(source.topic, partition, entry.offset, entry.barrier)
             return
-        record, letter = decode(self.spec.service, source, as_record(source, partition, entry))
-        if letter is not None:
-            self._dead_letters.append(letter)
-        if record is not None:
-            self._aligner.push_record(record)
+        self._aligner.push_record(as_record(source, partition, entry))
 
     def _step(self) -> None:
         number = self.position.step + 1
         aligned = self._aligner.take(number)
-        for topic, records in aligned.records.items():
+        decoded, letters = decode_step(self.spec, aligned)
+        for topic, records in decoded.items():
             if self._inputs[topic].table:
                 for record in records:
                     self.stage.fold(record)
         result = self.stage.step(
             Step(
                 aligned.barrier,
-                aligned.records,
+                decoded,
                 aligned.late,
                 {},
                 self._aligner.ready(number + 1),
@@ -98,8 +95,11 @@ class MemoryRunner:
             self._aligner.delivered(),
         )
         name = f"{self.spec.service}/{self.partition}"
-        self._log.append([*result.outputs, *self._dead_letters], source=f"{name}/{number}")
-        self._dead_letters.clear()
+        outputs = [
+            replace(o, partition=self.spec.target(o, self._log.topics[o.topic], self.partition))
+            for o in (*result.outputs, *letters)
+        ]
+        self._log.append(outputs, source=f"{name}/{number}")
         changes = [*result.state, StateChange(POSITION_KEY, self.position.payload())]
         self._log.append(
             [

@@ -33,8 +33,8 @@ async def read_log_id(bootstrap: str, topic: str) -> str | None:
         The record is there but cannot be read.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
     try:
+        await admin.start()
         cluster: dict[str, Any] = await admin.describe_cluster()
     finally:
         await admin.close()

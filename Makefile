@@ -1,0 +1,151 @@
+# Walras. `make help` lists the targets; `make demo` and `make test` are the two that matter.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+# Another project's environment must not be written into.
+unexport VIRTUAL_ENV UV_PROJECT_ENVIRONMENT
+
+HOURS ?= 24
+SEED ?= 1
+OUT ?= out/demo
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+UV_VERSION := 0.13.9
+PYTHON := $(shell command -v python3.11 || command -v python3 || echo python3)
+# The uv of that version on PATH, else one of our own.
+UV := $(shell [ "$$(uv --version 2>/dev/null | cut -d' ' -f2)" = "$(UV_VERSION)" ] && echo uv || echo .tools/bin/uv)
+RUN := $(UV) run --no-sync
+CACHE := $(or $(WALRAS_CACHE_DIR),.cache)
+
+# Each stamp lies in what it vouches for, so that removing that removes the stamp.
+UV_STAMP := $(if $(filter uv,$(UV)),,.tools/.uv-$(UV_VERSION))
+ENVIRONMENT := .venv/.walras-environment
+BROKER := $(CACHE)/.walras-broker
+
+MANIFESTS := pyproject.toml uv.lock $(wildcard libs/*/pyproject.toml services/*/pyproject.toml) \
+             deploy/launcher/pyproject.toml cli/pyproject.toml
+KERNEL := libs/clearing/setup.py $(wildcard libs/clearing/src/walras_clearing/*.pyx libs/clearing/src/walras_clearing/*.pxd)
+LAUNCHER := $(wildcard deploy/launcher/src/walras_launcher/data/*) deploy/launcher/src/walras_launcher/versions.py \
+            deploy/launcher/src/walras_launcher/preparation.py
+TYPED := libs services deploy/launcher cli tests
+# Sources of all members, and what pytest's `pythonpath` adds: mypy must name modules as imports do.
+space := $(subst ,, )
+TYPE_PATH := $(subst $(space),:,$(strip $(wildcard libs/*/src services/*/src) cli/src deploy/launcher/src))
+GENERATED := schemas docs/dataflow.md README.md
+
+.PHONY: help setup demo test test-long verify fmt lint types imports generated tidy generate bench up down doctor clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- what everything else needs -------------------------------------------------------------------
+
+setup: $(ENVIRONMENT) $(BROKER) ## uv, the Python environment, the kernel, the broker's jars; nothing where it is all there
+	@:
+
+.tools/.uv-$(UV_VERSION):
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "setup: Walras needs Python 3.11; '$(PYTHON)' is $$("$(PYTHON)" --version 2>&1 || true)." >&2; \
+	  echo "       Install python3.11 (with its venv module) and try again." >&2; exit 1; }
+	@echo "setup: installing uv $(UV_VERSION) into .tools (a few seconds, once)"
+	@"$(PYTHON)" -m venv .tools
+	@.tools/bin/python -m pip install --quiet --disable-pip-version-check "uv==$(UV_VERSION)"
+	@rm -f .tools/.uv-*
+	@touch $@
+
+$(ENVIRONMENT): $(MANIFESTS) $(KERNEL) | $(UV_STAMP)
+	@echo "setup: making the Python environment and compiling the clearing kernel (about half a minute the first time)"
+	@$(UV) sync --all-packages --locked
+	@if ! $(RUN) python -c 'import walras_clearing' >/dev/null 2>&1; then \
+	  echo "setup: the kernel is not there or stale; compiling it again"; \
+	  $(UV) sync --all-packages --locked --reinstall-package walras-clearing; \
+	  $(RUN) python -c 'import walras_clearing'; \
+	fi
+	@touch $@
+
+$(BROKER): $(LAUNCHER) | $(ENVIRONMENT)
+	@if [ -n "$${WALRAS_KAFKA_BOOTSTRAP:-}" ]; then \
+	  echo "setup: WALRAS_KAFKA_BOOTSTRAP names a broker; none is prepared here"; \
+	else \
+	  echo "setup: getting Apache Kafka ready (about 20 s, once)"; \
+	  if $(RUN) python -m walras_launcher prepare; then mkdir -p $(CACHE) && touch $@; \
+	  elif docker info >/dev/null 2>&1; then echo "setup: going on with the Docker engine that answers"; \
+	  else echo "setup: no broker can run here; 'make doctor' says what is missing and how to get it" >&2; exit 1; fi; \
+	fi
+
+# --- the two commands -----------------------------------------------------------------------------
+
+demo: setup ## replay a real cluster trace through the market: HOURS=24 SEED=1 OUT=out/demo
+	@$(RUN) walras demo --hours $(HOURS) --seed $(SEED) --out $(OUT)
+
+test: setup ## all tests but the slow ones, on a real Kafka and Redis
+	@echo "test: everything but what is marked slow; integration and end-to-end tests start real servers"
+	@$(RUN) python -m pytest $(PYTEST_ARGS)
+
+test-long: setup ## all tests, the exhaustive and the chaos runs too
+	@echo "test-long: the slow ones too; this takes hours"
+	@WALRAS_HYPOTHESIS_PROFILE=$${WALRAS_HYPOTHESIS_PROFILE:-long} $(RUN) python -m pytest -m "" $(PYTEST_ARGS)
+
+# --- checks ---------------------------------------------------------------------------------------
+
+verify: lint types imports generated tidy ## format, lint, types, import rules, generated files, rules of the tree
+	@echo "verify: all good"
+
+fmt: $(ENVIRONMENT) ## format the code and repair what ruff can repair
+	@$(RUN) ruff format .
+	@$(RUN) ruff check --fix .
+
+lint: $(ENVIRONMENT) ## ruff (format and rules) and cython-lint
+	@echo "verify: formatting and lint"
+	@$(RUN) ruff format --check .
+	@$(RUN) ruff check .
+	@$(RUN) cython-lint --max-line-length 100 libs/clearing/src
+
+types: $(ENVIRONMENT) ## mypy --strict over all packages and tests
+	@echo "verify: types (about a minute from cold)"
+	@MYPYPATH=$(TYPE_PATH) $(RUN) mypy --strict --exclude '(^|/)build/' $(TYPED)
+	@$(RUN) mypy --strict conftest.py
+
+imports: $(ENVIRONMENT) ## who may import whom (.importlinter)
+	@echo "verify: import rules"
+	@$(RUN) lint-imports --no-logo
+
+generated: $(ENVIRONMENT) ## whether schemas and drawings are what the models and topics.toml say
+	@echo "verify: generated files"
+	@$(RUN) python -m walras_contracts.generate --check
+	@if [ "$${CI:-}" = true ] && [ -e .git ] && [ -n "$$(git status --porcelain -- $(GENERATED))" ]; then \
+	  echo "verify: generated files are not committed:" >&2; git status --short -- $(GENERATED) >&2; exit 1; fi
+
+tidy: $(ENVIRONMENT) ## the rules of the tree (tests/tidy)
+	@echo "verify: rules of the tree"
+	@$(RUN) python -m pytest -q tests/tidy
+
+generate: $(ENVIRONMENT) ## write schemas, tables and drawings from the models and topics.toml
+	@$(RUN) python -m walras_contracts.generate
+
+bench: setup ## events per second and barrier-to-quota times, with this machine's description
+	@$(RUN) python -m tests.performance.bench $(BENCH_ARGS)
+
+# --- servers --------------------------------------------------------------------------------------
+
+up: setup ## Kafka and Redis in the foreground until Ctrl-C (or `make down` from elsewhere)
+	@mkdir -p $(CACHE)
+	@echo $$$$ > $(CACHE)/up.pid; exec .venv/bin/python -m walras_launcher up
+
+down: ## stop the servers that `make up` started
+	@pid=$$(cat $(CACHE)/up.pid 2>/dev/null || true); \
+	if [ -n "$$pid" ] && tr '\0' ' ' < "/proc/$$pid/cmdline" 2>/dev/null | grep -q 'walras_launcher up'; then \
+	  kill "$$pid"; echo "down: stopped"; else echo "down: nothing is up"; fi; rm -f $(CACHE)/up.pid
+
+doctor: $(ENVIRONMENT) ## what this machine has, what is missing, how to get it
+	@$(RUN) walras doctor
+
+clean: ## remove what builds, checks and runs left; keeps the environment and the broker's jars
+	@rm -rf out build libs/clearing/build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find libs services deploy cli tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove the environment, uv and the broker's jars as well
+	@rm -rf .venv .tools .cache

@@ -1,0 +1,188 @@
+"""Who owns a stage: zombies, standbys, takeovers."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from libs.runtime.tests.kafka_rig import Rig
+from walras_launcher.running import Broker
+from walras_runtime import service
+from walras_runtime.errors import FencedError, ProducerFailedError
+from walras_runtime.kafka import step_runner
+from walras_runtime.kafka.claims import claim_key, claim_value
+from walras_runtime.kafka.producing import make_producer
+from walras_runtime.kafka.restoring import restore
+from walras_runtime.kafka.step_runner import StepRunner
+from walras_runtime.kafka.wire import BarrierMark
+
+pytestmark = pytest.mark.broker
+
+FENCED = 3
+
+
+@pytest.mark.parametrize("spread", [False, True], ids=["single-leader", "spread"])
+@pytest.mark.asyncio
+async def test_a_zombie_that_wakes_up_inside_its_transaction_is_fenced_and_leaves_no_trace(
+    spread: bool, kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        await rig.feed_steps(4)
+        zombie = rig.start_echo(spread=spread, ECHO_FAULT="stop@5@2")
+        await zombie.stopped()
+        successor = rig.start_echo(spread=spread)
+        await out.until(3)
+        await rig.feed_steps(2)
+        zombie.signal(signal.SIGCONT)
+        assert await zombie.exit_code() == FENCED, zombie.text()
+        await rig.feed_steps(2)
+        await out.until(7)
+        assert successor.process.poll() is None, successor.text()
+        rig.check(await rig.committed(), spread=spread)
+
+
+@pytest.mark.asyncio
+async def test_a_standby_takes_over_after_the_leader_is_killed(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        first = rig.start_echo()
+        await first.says("restored")
+        second = rig.start_echo()
+        await second.says("standing_by")
+        await rig.feed_steps(3)
+        await out.until(2)
+        first.kill()
+        await rig.feed_steps(3)
+        await out.until(5)
+        assert second.process.poll() is None, second.text()
+        rig.check(await rig.committed(), spread=False)
+        assert (await rig.claim()).epoch == 2
+
+
+@pytest.mark.asyncio
+async def test_standbys_that_join_and_leave_do_not_take_the_lead_from_a_healthy_leader(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        leader = rig.start_echo()
+        await leader.says("restored")
+        # With an assignor that goes by member id each would take over with even chance.
+        standbys = [rig.start_echo() for _ in range(3)]
+        for standby in standbys:
+            await standby.says("standing_by")
+        standbys[0].signal(signal.SIGTERM)
+        assert await standbys[0].exit_code() == 0
+        await rig.feed_steps(3)
+        await out.until(2)
+        assert leader.process.poll() is None, leader.text()
+        assert (await rig.claim()).epoch == 1
+
+
+@pytest.mark.asyncio
+async def test_a_leader_that_is_told_to_stop_hands_over_at_once_and_exits_cleanly(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        first = rig.start_echo(WALRAS_ELECTION_SESSION_MS="60000")
+        await first.says("restored")
+        second = rig.start_echo(WALRAS_ELECTION_SESSION_MS="60000")
+        await second.says("standing_by")
+        await rig.feed_steps(2)
+        await out.until(1)
+        first.signal(signal.SIGTERM)
+        assert await first.exit_code() == 0, first.text()
+        await rig.feed_steps(2)
+        await out.until(3)
+        seen = await rig.committed()
+        rig.check(seen, spread=False)
+        assert [i.epoch for i in seen[0] if isinstance(i, BarrierMark)] == [1, 1, 2, 2]
+
+
+@pytest.mark.asyncio
+async def test_replicas_of_a_spread_service_share_its_partitions(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        await rig.feed_steps(2)
+        async with rig.running(replica_count=2, replica_index=0):
+            await out.until(1, [0])
+            assert out.last_barrier(1) == -1
+            async with rig.running(replica_count=2, replica_index=1):
+                await out.until(1)
+        rig.check(await rig.committed(), spread=True)
+
+
+class FailsOnce(StepRunner):
+    """Its first claim is not committed: the broker went away in between."""
+
+    failed = False
+    rival: str | None = None
+
+    async def _write_to_claims(self, key: bytes, value: bytes) -> None:
+        if FailsOnce.failed:
+            await super()._write_to_claims(key, value)
+            return
+        FailsOnce.failed = True
+        if FailsOnce.rival is not None:
+            producer = make_producer(self._settings.kafka_bootstrap)
+            await producer.start()
+            rival = claim_value(FailsOnce.rival, 2)
+            await producer.send_and_wait(self._topics["claims"].full_name, rival, key=key)
+            await producer.stop()
+        raise ProducerFailedError("the broker went away")
+
+
+@pytest.mark.asyncio
+async def test_a_claim_that_failed_is_tried_again_while_nobody_else_claimed(
+    kafka_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        await rig.feed_steps(1)
+        async with rig.running(spread=False, election_session_ms=1000):
+            await out.until(0)
+        monkeypatch.setattr(FailsOnce, "failed", False)
+        monkeypatch.setattr(service, "StepRunner", FailsOnce)
+        await rig.feed_steps(1)
+        async with rig.running(spread=False, election_session_ms=1000) as echo:
+            await out.until(1)
+            assert echo.metric("walras_stage_restarts_total", partition="0") == 1
+        assert (await rig.claim()).epoch == 2
+        rig.check(await rig.committed(), spread=False)
+
+
+@pytest.mark.asyncio
+async def test_a_claim_that_failed_is_given_up_when_another_claimed_meanwhile(
+    kafka_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        await rig.feed_steps(1)
+        async with rig.running(spread=False, election_session_ms=1000):
+            await out.until(0)
+        monkeypatch.setattr(FailsOnce, "failed", False)
+        monkeypatch.setattr(FailsOnce, "rival", "another")
+        monkeypatch.setattr(service, "StepRunner", FailsOnce)
+        error = await rig.failure(spread=False)
+        assert isinstance(error, FencedError)
+        claim = await rig.claim()
+        assert (claim.incarnation, claim.epoch) == ("another", 2)
+        assert claim_key(rig.service, 0).decode() == f"{rig.service}/0"
+
+
+@pytest.mark.asyncio
+async def test_a_restore_may_take_longer_than_any_transaction(
+    kafka_broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(*arguments: Any, **options: Any) -> Any:
+        for _ in range(30):  # 3 s in all; a transaction's call is given up after 2 s
+            await asyncio.sleep(0.1)
+        return await restore(*arguments, **options)
+
+    monkeypatch.setattr(step_runner, "restore", slow)
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        await rig.feed_steps(1)
+        async with rig.running(transaction_timeout_ms=1000) as echo:
+            await out.until(0)
+            assert echo.metric("walras_stage_restarts_total", partition="0") == 0

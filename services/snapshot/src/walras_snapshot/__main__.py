@@ -1,0 +1,14 @@
+"""Runs the snapshot service."""
+
+from walras_runtime.service import process_main
+from walras_snapshot.settings import Settings
+from walras_snapshot.wiring import serve
+
+
+def main() -> None:
+    """Run until a signal."""
+    process_main(Settings, serve)
+
+
+if __name__ == "__main__":
+    main()

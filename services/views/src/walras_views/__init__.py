@@ -1,0 +1,1 @@
+"""The views service: the market as a board shows it, rebuilt from the log at every start."""

@@ -1,0 +1,126 @@
+"""What a run gave: as one JSON document, as tables, as a line of the history."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import gmtime, strftime
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.performance.cycle_time import CycleFigures
+from tests.performance.intake_rate import IntakeFigures, Rate
+from tests.performance.machine import ROOT, Machine
+from walras_runtime.clock import wall_ms
+
+HISTORY = ROOT / "docs" / "bench" / "history.jsonl"
+LAYOUT = 1
+"""Changes when a field of the JSON line changes its meaning."""
+GOAL_JOBS = 10_000
+GOAL_MS = 1_000
+
+Goal = Literal["met", "missed", "not measured"]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """All figures of a run, with what they were measured on."""
+
+    machine: Machine
+    commit: str
+    changed_files: bool
+    quick: bool
+    seed: int
+    intake: IntakeFigures | None
+    cycles: tuple[CycleFigures, ...]
+
+    @property
+    def goal(self) -> Goal:
+        """Whether the median at 10,000 jobs is below one second."""
+        for figures in self.cycles:
+            if figures.jobs == GOAL_JOBS:
+                return "met" if figures.p50_ms < GOAL_MS else "missed"
+        return "not measured"
+
+    def document(self) -> dict[str, Any]:
+        """Return the content of the JSON line."""
+        return {
+            "layout": LAYOUT,
+            "at": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(wall_ms() / 1000)),
+            **asdict(self),
+            "p50_at_10000_jobs_below_1_s": self.goal,
+        }
+
+
+def append(document: Mapping[str, Any], history: Path) -> None:
+    """Add a line to the history."""
+    history.parent.mkdir(parents=True, exist_ok=True)
+    with history.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(document, separators=(",", ":")) + "\n")
+
+
+def show(results: Results, console: Console) -> None:
+    """Print the tables."""
+    console.print(results.machine.describe(), highlight=False, soft_wrap=True)
+    changed = " with changed files" if results.changed_files else ""
+    console.print(f"commit {results.commit or 'unknown'}{changed}, seed {results.seed}")
+    if results.quick:
+        console.print("quick: checks that the bench works; the figures mean nothing")
+    if results.intake is not None:
+        console.print(_intake_table(results.intake))
+    if results.cycles:
+        console.print(_cycle_table(results.cycles))
+        console.print(_cpu_table(results.cycles))
+    console.print(f"p50 at {GOAL_JOBS:,} queued jobs below {GOAL_MS / 1000:g} s: {results.goal}")
+
+
+def _intake_table(figures: IntakeFigures) -> Table:
+    table = Table(
+        title=f"Intake on one core: {figures.events_per_run:,} submissions of {figures.teams} "
+        f"teams, {figures.batch:,} a barrier, median of {figures.runs}"
+    )
+    for name in ("", "events/s", "spread", "events/CPU s", "spread", "others, cores"):
+        table.add_column(name, justify="right")
+    for name, rate in (("intake", figures.intake), ("decode and encode only", figures.rival)):
+        table.add_row(name, *_rate_cells(rate))
+    table.add_row("ratio", f"{figures.ratio_wall:.2f}", "", f"{figures.ratio_cpu:.2f}", "", "")
+    return table
+
+
+def _rate_cells(rate: Rate) -> list[str]:
+    cells = []
+    for figure in (rate.events_per_s, rate.events_per_cpu_s):
+        cells += [f"{figure.median:,.0f}", f"{figure.spread_percent:.0f} %"]
+    return [*cells, f"{rate.others_cores:.2f}"]
+
+
+def _cycle_table(all_figures: tuple[CycleFigures, ...]) -> Table:
+    table = Table(title="Barrier → committed quotas, ms; one job in 100 changed per cycle")
+    names = ("queued jobs", "cycles", "p50", "p99", "most", "intake p50")
+    for name in (*names, "clearing decides p50", "commits p50", "others, cores"):
+        table.add_column(name, justify="right")
+    for f in all_figures:
+        table.add_row(
+            f"{f.jobs:,}",
+            str(f.cycles),
+            f"{f.p50_ms:,.0f}",
+            "–" if f.p99_ms is None else f"{f.p99_ms:,.0f}",
+            f"{f.most_ms:,.0f}",
+            f"{f.intake_p50_ms:,.0f}",
+            f"{f.clearing_decide_p50_ms:,.0f}",
+            f"{f.clearing_commit_p50_ms:,.0f}",
+            f"{f.others_cores:.2f}",
+        )
+    return table
+
+
+def _cpu_table(all_figures: tuple[CycleFigures, ...]) -> Table:
+    names = list(all_figures[0].cpu_ms_per_cycle)
+    table = Table(title="CPU per cycle, ms")
+    for name in ("queued jobs", *names):
+        table.add_column(name, justify="right")
+    for f in all_figures:
+        table.add_row(f"{f.jobs:,}", *(f"{f.cpu_ms_per_cycle[name]:,.0f}" for name in names))
+    return table
