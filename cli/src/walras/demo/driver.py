@@ -4,7 +4,6 @@ It takes the ticker's place: accounts and inventory before barrier 0, then the d
 interval and its barrier, and the next one only after the simulated fleet reported the last.
 """
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -80,10 +79,15 @@ class ReplayDriver:
         The registry.
     replay
         What to write.
+    copies
+        How often each outside event is told, under the same id.
     """
 
-    def __init__(self, bootstrap: str, topics: Mapping[str, Topic], replay: Replay) -> None:
+    def __init__(
+        self, bootstrap: str, topics: Mapping[str, Topic], replay: Replay, copies: int = 1
+    ) -> None:
         self._bootstrap = bootstrap
+        self._copies = copies
         self._topics = topics
         self._replay = replay
 
@@ -123,7 +127,8 @@ class ReplayDriver:
             async with plain_consumer(self._bootstrap) as consumer:
                 await BarrierWatch(consumer, self._topics[name]).wait(replay.cycles, look)
 
-    @staticmethod
-    async def _write(writer: BarrierWriter, barrier: Barrier, outputs: list[Output]) -> None:
-        """Write one interval; the id of an outside event is what it says, once."""
-        await asyncio.shield(writer.write(barrier, outputs))
+    async def _write(
+        self, writer: BarrierWriter, barrier: Barrier, outputs: Sequence[Output]
+    ) -> None:
+        ids = [f"walras/replay/{barrier.number}/{index}" for index in range(len(outputs))]
+        await writer.write(barrier, [*outputs] * self._copies, ids * self._copies)

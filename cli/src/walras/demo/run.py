@@ -65,8 +65,9 @@ class Running:
 class DemoOptions:
     """What to replay, and where the report goes.
 
-    ``disturb`` runs beside the replay (tests kill things in it); ``replicas`` gives single leaders
-    hot standbys; ``broker_options`` go to the launcher.
+    ``replicas`` gives single leaders hot standbys. The rest is for tests: ``disturb`` runs beside
+    the replay, ``inspect`` after it while all still runs; ``copies`` tells each event so often;
+    ``own_servers`` passes over servers that run already, ``broker`` opens another broker.
     """
 
     scenario: Path
@@ -79,6 +80,8 @@ class DemoOptions:
     disturb: Callable[[Running], Coroutine[Any, Any, None]] | None = None
     inspect: Callable[[Running], Awaitable[None]] | None = None
     own_servers: bool = False
+    copies: int = 1
+    broker: Callable[[], Broker] | None = None
     election_session_ms: int = 6_000
 
 
@@ -97,7 +100,9 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
     replay = load_window(load_scenario(options.scenario), options.hours, options.seed)
     with contextlib.ExitStack() as stack:
         say("starting Apache Kafka and Redis (the first time this takes about 20 s)")
-        broker = stack.enter_context(open_broker(own=options.own_servers))
+        broker = stack.enter_context(
+            options.broker() if options.broker else open_broker(own=options.own_servers)
+        )
         redis = stack.enter_context(open_redis(own=options.own_servers))
         say(f"{broker.describe()}; {redis.describe()}")
         views_port = stack.enter_context(PortReservation()).port
@@ -158,7 +163,7 @@ async def _replay(
         disturbing = (
             asyncio.create_task(options.disturb(running)) if options.disturb is not None else None
         )
-        await ReplayDriver(bootstrap, topics, replay).run(on_step, look)
+        await ReplayDriver(bootstrap, topics, replay, options.copies).run(on_step, look)
         replay_s = time.monotonic() - began[0]
         if disturbing is not None:
             disturbing.cancel()
