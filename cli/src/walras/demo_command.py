@@ -4,7 +4,9 @@ import argparse
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from walras.demo.driver import ReplayStalledError
 from walras.demo.run import DemoOptions, run_demo
@@ -63,4 +65,21 @@ def run_demo_command(arguments: argparse.Namespace) -> int:
         return 130
     if arguments.json:
         print(json.dumps(report))
+    else:
+        for line in summary(report):
+            say(line)
     return 0
+
+
+def summary(report: Mapping[str, Any]) -> list[str]:
+    """Return what one wants to know of a run before opening its report."""
+    jobs, latency = report["jobs"], report["latency"]["tick_to_commit_ms"]
+    wait = jobs["wait_to_first_start_ms"]["p50"]
+    return [
+        f"{report['hours']} h of market time in {report['run']['replay_seconds']} s: "
+        f"{report['cycles']['count']} cycles, {jobs['finished']} of {jobs['submitted']} jobs finished",
+        f"occupancy {report['occupancy']['occupancy_ppm'] / 10_000:.1f} %, median wait "
+        f"{'-' if wait is None else f'{wait / 60_000:.1f} min'}, "
+        f"tick to committed quotas p50 {latency['p50']} ms, p99 {latency['p99']} ms",
+        *(f"digest of {topic}: {digest}" for topic, digest in report["digests"].items()),
+    ]

@@ -44,6 +44,7 @@ REPORTED = (
     "usage",
     "balances",
     "budgets",
+    "fleet.done",
     "dead_letter",
 )
 

@@ -22,7 +22,8 @@ DEFINITIONS: Mapping[str, str] = {
     "tick_to_commit": (
         "wall-clock time at which the transaction with the quotas of barrier n was committed, "
         "minus the broker's earliest timestamp of barrier n in the demand topic; over all barriers "
-        "that have both. The commit time of n stands in a header of barrier n + 1."
+        "that have both. The commit time of n stands in a header of barrier n + 1. hops_ms: the "
+        "same for the topics that follow one another in a cycle; fleet.done closes it."
     ),
     "occupancy": "leased / supplied accelerator-time, from usage and supply records",
     "opportunistic_share": "leased time at price 0 on what nobody bought / leased time",
@@ -94,7 +95,11 @@ def build_report(context: RunContext, topics: Topics) -> dict[str, Any]:
         "events": tally.report(),
         "digests": {topic: digest.hexdigest() for topic, digest in tally.digests.items()},
         "cycles": cycles.report(),
-        "latency": {"barriers": len(latencies), "tick_to_commit_ms": percentiles(latencies)},
+        "latency": {
+            "barriers": len(latencies),
+            "tick_to_commit_ms": percentiles(latencies),
+            "hops_ms": tally.hops(),
+        },
         "bins": {"width_ms": bins.width_ms, "starts_ms": bins.starts()},
         "occupancy": _occupancy(supply, cycles, usage, bins),
         "prices": prices.report(bins),

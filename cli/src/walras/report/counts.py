@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 
 from walras.report.digests import DECIDED_TOPICS, TopicDigest
 from walras.report.records import PREVIOUS_COMMIT_HEADER, LogRecord
+from walras.report.series import percentiles
 from walras_runtime.records import BARRIER_TYPE
 
 DEMAND = "demand"
 QUOTAS = "quotas"
+HOPS = ("queue", QUOTAS, "leases", "fleet.done")
+"""Topics whose barrier n is committed one after the other: the serial part of a cycle."""
 
 
 @dataclass(slots=True)
@@ -24,8 +27,10 @@ class Tally:
     )
     ticked_ms: dict[int, int] = field(default_factory=dict)
     """Earliest stamp of each barrier in ``demand``."""
-    committed_ms: dict[int, int] = field(default_factory=dict)
-    """When the quotas of each barrier were committed, as the next barrier tells."""
+    committed_ms: dict[str, dict[int, int]] = field(
+        default_factory=lambda: {topic: {} for topic in HOPS}
+    )
+    """When each barrier of a hop was committed, as the next barrier there tells."""
 
     def read(self, topic: str, records: Iterable[LogRecord]) -> Iterator[LogRecord]:
         """Count the records of a topic and yield those that carry an event."""
@@ -54,17 +59,26 @@ class Tally:
             number = record.barrier_number()
             known_ms = self.ticked_ms.get(number, record.timestamp_ms)
             self.ticked_ms[number] = min(known_ms, record.timestamp_ms)
-        elif topic == QUOTAS and PREVIOUS_COMMIT_HEADER in record.headers:
+        elif topic in self.committed_ms and PREVIOUS_COMMIT_HEADER in record.headers:
             stamp_ms = int(record.headers[PREVIOUS_COMMIT_HEADER])
             previous = record.barrier_number() - 1
-            self.committed_ms[previous] = max(self.committed_ms.get(previous, 0), stamp_ms)
+            committed = self.committed_ms[topic]
+            committed[previous] = max(committed.get(previous, 0), stamp_ms)
 
     def latencies_ms(self) -> list[int]:
-        """Return tick → commit of each barrier that has both stamps."""
+        """Return tick → committed quotas of each barrier that has both stamps."""
+        return self._after_tick(QUOTAS)
+
+    def hops(self) -> dict[str, dict[str, int | None]]:
+        """Return percentiles of tick → commit for each hop of a cycle."""
+        return {topic: percentiles(self._after_tick(topic)) for topic in HOPS}
+
+    def _after_tick(self, topic: str) -> list[int]:
+        committed = self.committed_ms[topic]
         return [
-            max(0, self.committed_ms[number] - ticked_ms)
+            max(0, committed[number] - ticked_ms)
             for number, ticked_ms in sorted(self.ticked_ms.items())
-            if number in self.committed_ms
+            if number in committed
         ]
 
     def report(self) -> dict[str, dict[str, object]]:
