@@ -34,6 +34,7 @@ from walras_contracts.market import CycleSummarised
 from walras_contracts.registry import decode_inner
 from walras_contracts.topics import Topic, load_topics
 from walras_launcher import start_kafka
+from walras_launcher.kafka import Jit
 from walras_launcher.ports import PortReservation
 from walras_runtime.kafka.log_reading import read_all
 from walras_runtime.kafka.topics_admin import create_topics
@@ -51,12 +52,16 @@ CHANGED_PER_CYCLE = 100
 
 @dataclass(frozen=True, slots=True)
 class CyclePlan:
-    """Size of the measurement: queued jobs, cycles to settle, cycles to time."""
+    """Size of the measurement: queued jobs, cycles to settle, cycles to time.
+
+    ``jit``: how the broker is compiled; ``c1`` starts sooner and is slower.
+    """
 
     jobs: int
     settle: int
     cycles: int
     seed: int
+    jit: Jit = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,7 @@ async def _measure(plan: CyclePlan) -> CycleFigures:
     topics = load_topics()
     workload = Workload(plan.jobs, TEAMS_PER_POOL, plan.seed)
     watched = [topics["accounts"], topics["quotas"]]
-    async with _running(topics) as running:
+    async with _running(topics, plan.jit) as running:
         async with (
             outside(running.bootstrap, topics) as writer,
             commit_watch(running.bootstrap, watched, looker(running.supervisor)) as watch,
@@ -247,11 +252,11 @@ async def _last_summaries(
 
 
 @asynccontextmanager
-async def _running(topics: Mapping[str, Topic]) -> AsyncIterator[_Running]:
+async def _running(topics: Mapping[str, Topic], jit: Jit) -> AsyncIterator[_Running]:
     """Start a broker and the services, and stop them."""
     with contextlib.ExitStack() as stack:
         logs = stack.enter_context(tempfile.TemporaryDirectory())
-        broker = stack.enter_context(start_kafka(jit="full"))
+        broker = stack.enter_context(start_kafka(jit=jit))
         await create_topics(broker.bootstrap, topics)
         port = stack.enter_context(PortReservation()).port
         services = [

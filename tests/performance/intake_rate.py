@@ -32,6 +32,7 @@ from walras.processes import Service, Supervisor
 from walras_contracts.demand import DemandRejected, JobQueued
 from walras_contracts.topics import Topic, load_topics
 from walras_launcher import start_kafka
+from walras_launcher.kafka import Jit
 from walras_runtime.kafka.log_reading import read_all
 from walras_runtime.kafka.topics_admin import create_topics
 from walras_runtime.kafka.wire import parse_message
@@ -46,7 +47,10 @@ RIVAL = Service("edge_copy", "tests.performance.edge_copy", PYTHON_PATH)
 
 @dataclass(frozen=True, slots=True)
 class IntakePlan:
-    """Size of the measurement: events per run, of how many teams, in which batches."""
+    """Size of the measurement: events per run, of how many teams, in which batches.
+
+    ``jit``: how the broker is compiled; ``c1`` starts sooner and is slower.
+    """
 
     events: int
     batch: int
@@ -54,6 +58,7 @@ class IntakePlan:
     teams_per_pool: int
     runs: int
     seed: int
+    jit: Jit = "full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +145,10 @@ def _rate(runs: list[IntakeRun]) -> Rate:
 async def _run(service: Service, workload: Workload, plan: IntakePlan) -> IntakeRun:
     topics = load_topics()
     one, rest = one_core_and_the_rest()
-    async with _running(service, topics) as (bootstrap, broker_pid, supervisor):
-        pid = supervisor.pid(service.name)
-        pin(broker_pid, rest)
-        pin(pid, one)
+    async with _running(service, topics, plan.jit) as (bootstrap, broker_pid, supervisor):
+        pids = {"service": supervisor.pid(service.name), "broker": broker_pid}
+        pin(pids["broker"], rest)
+        pin(pids["service"], one)
         watch_accounts = commit_watch(bootstrap, [topics["accounts"]], looker(supervisor))
         with _on(rest):
             async with outside(bootstrap, topics) as writer, watch_accounts as watch:
@@ -153,7 +158,7 @@ async def _run(service: Service, workload: Workload, plan: IntakePlan) -> Intake
                 for number in range(1, plan.warm_up + 1):
                     await _write_batch(writer, workload, number, plan.batch)
                 await watch.wait(plan.warm_up)
-                wall_s, cpu = await _timed(writer, watch, workload, plan, pid)
+                wall_s, cpu = await _timed(writer, watch, workload, plan, pids)
         accepted, rejected = await _outcome(bootstrap, topics)
     warm = plan.warm_up * plan.batch
     if accepted != warm + plan.events or rejected:
@@ -169,15 +174,20 @@ async def _run(service: Service, workload: Workload, plan: IntakePlan) -> Intake
 
 
 async def _timed(
-    writer: Outside, watch: CommitWatch, workload: Workload, plan: IntakePlan, pid: int
+    writer: Outside,
+    watch: CommitWatch,
+    workload: Workload,
+    plan: IntakePlan,
+    pids: Mapping[str, int],
 ) -> tuple[float, Mapping[str, float]]:
     """Write the backlog while the process is held; return the time to its last commit."""
     batches = plan.events // plan.batch
+    pid = pids["service"]
     os.kill(pid, signal.SIGSTOP)
     try:
         for number in range(plan.warm_up + 1, plan.warm_up + batches + 1):
             await _write_batch(writer, workload, number, plan.batch)
-        meter = CpuMeter({"service": pid})
+        meter = CpuMeter(pids)
         began = perf_counter()
     finally:
         os.kill(pid, signal.SIGCONT)
@@ -203,10 +213,10 @@ async def _outcome(bootstrap: str, topics: Mapping[str, Topic]) -> tuple[int, in
 
 @asynccontextmanager
 async def _running(
-    service: Service, topics: Mapping[str, Topic]
+    service: Service, topics: Mapping[str, Topic], jit: Jit
 ) -> AsyncIterator[tuple[str, int, Supervisor]]:
     """Start a broker and one service, and stop them."""
-    with tempfile.TemporaryDirectory() as logs, start_kafka(jit="full") as broker:
+    with tempfile.TemporaryDirectory() as logs, start_kafka(jit=jit) as broker:
         await create_topics(broker.bootstrap, topics)
         shared = {"WALRAS_KAFKA_BOOTSTRAP": broker.bootstrap, "WALRAS_MODE": "replay"}
         supervisor = Supervisor([service], shared, Path(logs))

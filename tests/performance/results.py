@@ -83,7 +83,7 @@ def _intake_table(figures: IntakeFigures) -> Table:
     )
     for name in ("", "events/s", "spread", "events/CPU s", "spread", "others, cores"):
         table.add_column(name, justify="right")
-    for name, rate in (("intake", figures.intake), ("decode and encode only", figures.rival)):
+    for name, rate in (("intake", figures.intake), ("decode, encode", figures.rival)):
         table.add_row(name, *_rate_cells(rate))
     table.add_row("ratio", f"{figures.ratio_wall:.2f}", "", f"{figures.ratio_cpu:.2f}", "", "")
     return table
@@ -97,9 +97,12 @@ def _rate_cells(rate: Rate) -> list[str]:
 
 
 def _cycle_table(all_figures: tuple[CycleFigures, ...]) -> Table:
-    table = Table(title="Barrier → committed quotas, ms; one job in 100 changed per cycle")
-    names = ("queued jobs", "cycles", "p50", "p99", "most", "intake p50")
-    for name in (*names, "clearing decides p50", "commits p50", "others, cores"):
+    table = Table(
+        title="Barrier → committed quotas, ms; one job in 100 changed per cycle\n"
+        "of it at p50: intake committed, clearing decided, clearing committed"
+    )
+    names = ("jobs", "cycles", "p50", "p99", "most", "intake", "decide", "commit")
+    for name in (*names, "others, cores"):
         table.add_column(name, justify="right")
     for f in all_figures:
         table.add_row(
@@ -119,7 +122,7 @@ def _cycle_table(all_figures: tuple[CycleFigures, ...]) -> Table:
 def _cpu_table(all_figures: tuple[CycleFigures, ...]) -> Table:
     names = list(all_figures[0].cpu_ms_per_cycle)
     table = Table(title="CPU per cycle, ms")
-    for name in ("queued jobs", *names):
+    for name in ("jobs", *names):
         table.add_column(name, justify="right")
     for f in all_figures:
         table.add_row(f"{f.jobs:,}", *(f"{f.cpu_ms_per_cycle[name]:,.0f}" for name in names))

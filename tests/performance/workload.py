@@ -26,7 +26,7 @@ SIZES = {1: 560, 2: 150, 4: 120, 8: 110, 16: 40, 32: 20}
 """Accelerators of a job: parts in a thousand."""
 MEAN_SIZE_MILLI = sum(size * parts for size, parts in SIZES.items())
 MACC_PER_DEVICE = 1000
-LOAD_PERCENT = 150
+LOAD_PERCENT = 200
 """Accelerators asked for, in percent of those there are."""
 
 

@@ -135,6 +135,8 @@ def remembered_rows(*arguments: Any, **options: Any) -> dict[tuple[str, int], li
 class FaultyRunner(StepRunner):
     """Breaks its process at one point; gaps as in the table of `step_runner`."""
 
+    stopped = False
+
     async def _write_to_claims(self, key: bytes, value: bytes) -> None:
         self._reach(1, -1)
         await super()._write_to_claims(key, value)
@@ -207,7 +209,8 @@ class FaultyRunner(StepRunner):
             return
         if what == "kill":
             kill_now()
-        if what == "stop":
+        if what == "stop" and not FaultyRunner.stopped:
+            FaultyRunner.stopped = True  # once: the runners of all partitions come by here
             os.kill(os.getpid(), signal.SIGSTOP)
 
 

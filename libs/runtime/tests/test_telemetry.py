@@ -103,18 +103,22 @@ async def two_stages(rig: Rig, first: Traced, second: Traced) -> None:
     relay = StageSpec(relay_service, (Input("out", raw=True),), ("last",), Relay)
     stop = asyncio.Event()
     settings = Settings.read(kafka_bootstrap=rig.bootstrap, mode="replay", election_session_ms=1000)
-    async with rig.running(spread=False, election_session_ms=1000, traced=first.telemetry):
-        task = asyncio.create_task(
-            run_stages(relay, settings, stop, second.telemetry, Health(), topics=topics)
-        )
+    async with (
+        rig.running(spread=False, election_session_ms=1000, traced=first.telemetry),
+        rig.follow() as out,
+    ):
+        await out.until(STEPS - 1)
+    # Only now: so the relay reads the barriers of all steps at once.
+    task = asyncio.create_task(
+        run_stages(relay, settings, stop, second.telemetry, Health(), topics=topics)
+    )
 
-        async def all_passed() -> bool:
-            passed = await barriers(rig, last.full_name)
-            return len(passed) == 2 * STEPS
+    async def all_passed() -> bool:
+        return len(await barriers(rig, last.full_name)) == 2 * STEPS
 
-        await eventually(all_passed, "the barriers of the second stage")
-        stop.set()
-        await task
+    await eventually(all_passed, "the barriers of the second stage")
+    stop.set()
+    await task
 
 
 async def barriers(rig: Rig, name: str) -> list[BarrierMark]:

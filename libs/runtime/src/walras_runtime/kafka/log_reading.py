@@ -9,6 +9,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from walras_runtime.errors import BrokerUnavailableError
 
+RETRY_BACKOFF_MS = 20
+"""The client waits so long after it first heard of a topic; its default of 100 ms, for each topic
+that a stage reads, would be half of the time that a takeover needs."""
 STALL_S = 30.0
 """No progress for so long while reading means that the broker is gone, not that it is slow."""
 
@@ -21,6 +24,7 @@ async def plain_consumer(bootstrap: str, **options: Any) -> AsyncIterator[AIOKaf
         isolation_level="read_committed",
         enable_auto_commit=False,
         auto_offset_reset="none",
+        retry_backoff_ms=RETRY_BACKOFF_MS,
         **options,
     )
     await consumer.start()
