@@ -6,7 +6,7 @@ plain line every so many cycles instead.
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
@@ -52,15 +52,21 @@ class MarketView:
     occupancy_ppm: int = 0
     history: deque[int] = field(default_factory=lambda: deque(maxlen=HISTORY))
 
-    def take(self, cycle: int, reference_micro: int | None, pools: Iterable[PoolPrice]) -> bool:
+    def take(
+        self, cycle: int, reference_micro: int | None, pool_prices: Mapping[str, int | None]
+    ) -> bool:
         """Take the prices of a cycle; return False where a newer cycle is known already."""
         if cycle < self.cycle:
             return False
         if cycle > self.cycle:
             self.history.append(reference_micro or 0)
         self.cycle, self.reference_micro = cycle, reference_micro
-        self.pool_prices = {pool.pool: pool.price_micro for pool in pools}
+        self.pool_prices = dict(pool_prices)
         return True
+
+
+def _by_pool(pools: Iterable[PoolPrice]) -> dict[str, int | None]:
+    return {pool.pool: pool.price_micro for pool in pools}
 
 
 @dataclass(slots=True)
@@ -92,7 +98,7 @@ class BoardState:
                 self._summary(event)
             case PricePublished():
                 market = self._market(event.market)
-                market.take(event.cycle, event.reference_price_micro, event.pools)
+                market.take(event.cycle, event.reference_price_micro, _by_pool(event.pools))
             case QuotaGranted():
                 self.quotas.setdefault(event.pool, {})[event.team] = (
                     sum(market.allocated_macc for market in event.markets),
@@ -108,7 +114,8 @@ class BoardState:
 
     def _summary(self, event: CycleSummarised) -> None:
         market = self._market(event.market)
-        if not market.take(event.cycle, event.reference_price_micro, event.pool_prices):
+        prices = _by_pool(event.pool_prices)
+        if not market.take(event.cycle, event.reference_price_micro, prices):
             return
         market.state = event.state.value
         market.supply_macc, market.demand_macc = event.supply_macc, event.demand_macc

@@ -75,11 +75,13 @@ def summary(report: Mapping[str, Any]) -> list[str]:
     """Return what one wants to know of a run before opening its report."""
     jobs, latency = report["jobs"], report["latency"]["tick_to_commit_ms"]
     wait = jobs["wait_to_first_start_ms"]["p50"]
+    seconds, cycles = report["run"]["replay_seconds"], report["cycles"]["count"]
+    waited = "-" if wait is None else f"{wait / 60_000:.1f} min"
+    done = f"{jobs['finished']} of {jobs['submitted']} jobs finished"
+    occupancy = f"{report['occupancy']['occupancy_ppm'] / 10_000:.1f} %"
+    commit = f"p50 {latency['p50']} ms, p99 {latency['p99']} ms"
     return [
-        f"{report['hours']} h of market time in {report['run']['replay_seconds']} s: "
-        f"{report['cycles']['count']} cycles, {jobs['finished']} of {jobs['submitted']} jobs finished",
-        f"occupancy {report['occupancy']['occupancy_ppm'] / 10_000:.1f} %, median wait "
-        f"{'-' if wait is None else f'{wait / 60_000:.1f} min'}, "
-        f"tick to committed quotas p50 {latency['p50']} ms, p99 {latency['p99']} ms",
+        f"{report['hours']} h of market time in {seconds} s: {cycles} cycles, {done}",
+        f"occupancy {occupancy}, median wait {waited}, tick to committed quotas {commit}",
         *(f"digest of {topic}: {digest}" for topic, digest in report["digests"].items()),
     ]

@@ -144,12 +144,12 @@ def test_a_type_of_which_there_was_never_anything_is_no_market(make_capacity: Ma
 def test_inventory_that_cannot_be_read_is_a_dead_letter_with_its_coordinates(
     capacity: Any,
 ) -> None:
-    capacity.tell_bytes(b'{"node":"n1","devices":1.5}', NodeObserved.TYPE, partition=2)
-    offset = len(capacity.log.read("inventory", 2, 0)) - 1
+    capacity.tell_bytes(b'{"node":"n1","devices":1.5}', NodeObserved.TYPE, partition=0)
+    offset = len(capacity.log.read("inventory", 0, 0)) - 1
     capacity.node("n4", urgent=True)
     capacity.tick()
     (letter,) = capacity.events("dead_letter")
-    assert (letter.topic, letter.partition, letter.offset) == ("inventory", 2, offset)
+    assert (letter.topic, letter.partition, letter.offset) == ("inventory", 0, offset)
     assert (letter.service, letter.code) == ("capacity", "missing_field")
     assert "$.type" in letter.reason
     assert capacity.supply()[0] == 16_000

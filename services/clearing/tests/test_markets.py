@@ -124,12 +124,19 @@ def test_an_exception_in_one_market_names_that_market(kit: Any) -> None:
 @pytest.mark.parametrize("options", [LIVE, REPLAY], ids=["live", "replay"])
 def test_only_a_live_cycle_is_skipped_when_newer_input_is_ready(kit: Any, options: Options) -> None:
     stage = stage_with(two_markets(kit), options, kit.solver)
-    result = stage.step(step_at(kit, 0, newer_ready=True))
+    result = stage.step(step_at(kit, 0, newest_ready=options.cycle_every))
     topics = {o.topic for o in result.outputs}
     assert topics == ({"cycles"} if options.live else {"cycles", "prices", "quotas"})
     assert (b'"state":"skipped"' in payload_of(result.outputs[0])) == options.live
     following = stage.step(step_at(kit, 1))
     assert {o.topic for o in following.outputs} >= {"cycles", "prices"}
+
+
+def test_a_newer_barrier_without_a_newer_cycle_skips_nothing(kit: Any) -> None:
+    options = Options(cycle_every=6, settlement_lag_steps=12, live=True)
+    stage = stage_with(two_markets(kit), options, kit.solver)
+    result = stage.step(step_at(kit, 0, newest_ready=5))
+    assert {o.topic for o in result.outputs} == {"cycles", "prices", "quotas"}
 
 
 def test_late_inputs_are_named_in_the_cycle_record(kit: Any) -> None:

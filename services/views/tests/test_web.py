@@ -23,7 +23,10 @@ def asked(query: str) -> tuple[int, Any]:
 
 
 def test_an_empty_market_has_an_empty_board() -> None:
-    assert asked("") == (200, {"markets": {}, "teams": {}, "cycles": [], "windows": []})
+    assert asked("") == (
+        200,
+        {"markets": {}, "teams": {}, "quotas": {}, "cycles": [], "windows": []},
+    )
     assert asked("?cycles=100")[0] == 200
 
 

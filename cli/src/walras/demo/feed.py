@@ -2,14 +2,13 @@
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
 
 import aiohttp
-from pydantic import ValidationError
 
-from walras.board import BoardState
-from walras_contracts.registry import BY_TYPE
+from walras.board import BoardState, MarketView
 
 PERIOD_S = 0.5
 
@@ -21,7 +20,7 @@ class BoardFeed:
     """
 
     def __init__(self, port: int, state: BoardState) -> None:
-        self._url = f"http://127.0.0.1:{port}/v1/board"
+        self._url = f"http://127.0.0.1:{port}/v1/board?cycles=1"
         self._state = state
         self._task: asyncio.Task[None] | None = None
 
@@ -46,16 +45,33 @@ class BoardFeed:
         timeout = aiohttp.ClientTimeout(total=2.0)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
-                with contextlib.suppress(aiohttp.ClientError, TimeoutError, ValidationError):
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):
                     async with session.get(self._url) as response:
                         if response.status == 200:
                             apply_board(self._state, await response.json())
                 await asyncio.sleep(PERIOD_S)
 
 
-def apply_board(state: BoardState, answer: dict[str, Any]) -> None:
-    """Take an answer of the views: events by type, as they stand on the topics."""
-    for item in answer.get("events", []):
-        model = BY_TYPE.get(item["type"])
-        if model is not None:
-            state.apply_event(model.model_validate(item["data"], strict=False))
+def apply_board(state: BoardState, answer: Mapping[str, Any]) -> None:
+    """Take an answer of the views (``services/views/README.md``) into the board's state."""
+    for name, shown in answer["markets"].items():
+        latest = shown["latest"]
+        if latest is None:
+            continue
+        market = state.markets.setdefault(name, MarketView(name))
+        prices = latest["pool_prices_micro"]
+        if not market.take(latest["cycle"], latest["reference_price_micro"], prices):
+            continue
+        market.state = latest["state"]
+        market.supply_macc, market.demand_macc = latest["supply_macc"], latest["demand_macc"]
+        market.allocated_macc = latest["allocated_macc"]
+        market.opportunistic_macc = latest["opportunistic_macc"]
+        market.jobs_queued, market.jobs_running = latest["jobs_queued"], latest["jobs_running"]
+        market.occupancy_ppm = latest["occupancy_ppm"]
+    for team, wallet in answer["teams"].items():
+        state.wallets.setdefault(wallet["pool"], {})[team] = wallet["wallet_micro"]
+    for team, quota in answer["quotas"].items():
+        state.quotas.setdefault(quota["pool"], {})[team] = (
+            quota["allocated_macc"],
+            quota["opportunistic_macc"],
+        )

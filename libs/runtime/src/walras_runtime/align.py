@@ -97,6 +97,10 @@ class Aligner:
         """Whether step ``number`` has all of its inputs."""
         return all(held.seen >= number - held.input.lag for held in self._partitions.values())
 
+    def newest_ready(self) -> int:
+        """Return the last step that has all of its inputs; -1 before the first."""
+        return min(held.seen + held.input.lag for held in self._partitions.values())
+
     def may_go_on_without(self, number: int) -> bool:
         """Whether all that step ``number`` waits for may be late, and something has arrived."""
         missing = self.missing(number)

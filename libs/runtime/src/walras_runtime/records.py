@@ -87,14 +87,15 @@ class Step:
     ``records`` maps each input topic, in the order of the stage's inputs, to its records of this
     step by partition and offset. ``late`` names the inputs that were not waited for as
     ``topic/partition@barrier used``. ``failures`` counts earlier crashes on this barrier by
-    subject. ``newer_ready`` says that the next barrier is complete already.
+    subject. ``newest_ready`` is the last step that has all of its inputs already: -1 or this one
+    where there is no later one.
     """
 
     barrier: Barrier
     records: Mapping[str, Sequence[Record]]
     late: tuple[str, ...] = ()
     failures: Mapping[str, int] = field(default_factory=dict)
-    newer_ready: bool = False
+    newest_ready: int = -1
 
 
 @dataclass(frozen=True, slots=True)

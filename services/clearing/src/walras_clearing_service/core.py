@@ -91,7 +91,8 @@ class ClearingStage:
         cycle_input = self.state.freeze(
             number // self._options.cycle_every, number, step.barrier.market_time_ms, stopped
         )
-        if self._options.live and step.newer_ready:
+        newer_ready = step.newest_ready >= number + self._options.cycle_every
+        if self._options.live and newer_ready:
             return StepResult(_skipped(cycle_input, step.late), changes)
         decision = decide(cycle_input, self._solver)
         outputs = _market_outputs(cycle_input, decision.outcomes, step.late)

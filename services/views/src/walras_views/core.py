@@ -7,7 +7,7 @@ beginning of the log, give the same tables.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from walras_contracts.market import CycleSummarised, PoolPrice, PricePublished
+from walras_contracts.market import CycleSummarised, PoolPrice, PricePublished, QuotaGranted
 from walras_contracts.money import BalancePublished
 from walras_views.state import CycleKey, Document, Tables, Window
 
@@ -73,6 +73,20 @@ def keep_wallet(tables: Tables, event: BalancePublished) -> None:
     }
 
 
+def keep_quota(tables: Tables, event: QuotaGranted) -> None:
+    """Keep a team's latest quota; an older one that is told again is passed over."""
+    held = tables.quotas.get(event.team)
+    if held is not None and held["cycle"] > event.cycle:
+        return
+    tables.quotas[event.team] = {
+        "team": event.team,
+        "pool": event.pool,
+        "cycle": event.cycle,
+        "allocated_macc": sum(market.allocated_macc for market in event.markets),
+        "opportunistic_macc": sum(market.opportunistic_macc for market in event.markets),
+    }
+
+
 def board(tables: Tables, cycles: int) -> Document:
     """Return the board.
 
@@ -87,7 +101,8 @@ def board(tables: Tables, cycles: int) -> Document:
     -------
     dict
         ``markets`` (latest cycle and latest prices by market), ``teams`` (wallets by team),
-        ``cycles`` (oldest first, then by market) and ``windows`` (aggregates by market and window).
+        ``quotas`` (by team, over all markets), ``cycles`` (oldest first, then by market) and
+        ``windows`` (aggregates by market and window).
         Everything is an integer, a string or null; money in µcr, quantities in macc, shares in ppm.
     """
     history = {market: _last(tables.cycles, market, cycles) for market in sorted(tables.last_cycle)}
@@ -101,6 +116,7 @@ def board(tables: Tables, cycles: int) -> Document:
     return {
         "markets": markets,
         "teams": {team: tables.wallets[team] for team in sorted(tables.wallets)},
+        "quotas": {team: tables.quotas[team] for team in sorted(tables.quotas)},
         "cycles": sorted(
             (document for found in history.values() for document in found),
             key=lambda document: (document["cycle"], document["market"]),

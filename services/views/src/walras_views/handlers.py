@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Final
 
 from walras_contracts.event import Event
-from walras_contracts.market import CycleSummarised, PricePublished
+from walras_contracts.market import CycleSummarised, PricePublished, QuotaGranted
 from walras_contracts.money import BalancePublished
 from walras_runtime.records import Record
-from walras_views.core import keep_cycle, keep_price, keep_wallet
+from walras_views.core import keep_cycle, keep_price, keep_quota, keep_wallet
 from walras_views.state import Tables
 
 
@@ -29,10 +29,17 @@ def on_balance(tables: Tables, event: Event) -> None:
         keep_wallet(tables, event)
 
 
+def on_quota(tables: Tables, event: Event) -> None:
+    """Keep a team's quota."""
+    if isinstance(event, QuotaGranted):
+        keep_quota(tables, event)
+
+
 HANDLERS: Final[dict[str, Callable[[Tables, Event], None]]] = {
     CycleSummarised.TYPE: on_cycle,
     PricePublished.TYPE: on_price,
     BalancePublished.TYPE: on_balance,
+    QuotaGranted.TYPE: on_quota,
 }
 
 

@@ -21,6 +21,7 @@ class Tables:
     cycles: MutableMapping[CycleKey, Document] = field(default_factory=dict)
     prices: MutableMapping[CycleKey, Document] = field(default_factory=dict)
     wallets: MutableMapping[str, Document] = field(default_factory=dict)
+    quotas: MutableMapping[str, Document] = field(default_factory=dict)
     windows: MutableMapping[tuple[CycleKey, Window], Document] = field(default_factory=dict)
     history_cycles: int = 1_440
     window_ms: int = 600_000

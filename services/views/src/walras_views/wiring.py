@@ -23,7 +23,7 @@ from walras_views.settings import Settings
 from walras_views.state import Tables
 from walras_views.web import serve_board
 
-TOPICS: Final = ("cycles", "prices", "balances")
+TOPICS: Final = ("cycles", "prices", "balances", "quotas")
 REPORT_S: Final = 1.0
 
 logger = structlog.get_logger("walras")
@@ -43,6 +43,7 @@ def build(settings: Settings, directory: Path) -> tuple[faust.App, Tables, Tally
         cycles=local_table(app, "cycles"),
         prices=local_table(app, "prices"),
         wallets=local_table(app, "wallets"),
+        quotas=local_table(app, "quotas"),
         windows=local_table(app, "windows"),
         history_cycles=settings.history_cycles,
         window_ms=settings.window_s * 1000,

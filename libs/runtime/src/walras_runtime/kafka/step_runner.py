@@ -357,7 +357,7 @@ class StepRunner:
         records, self._letters = decode_step(self._spec, aligned)
         failures = self._claim.failures if self._claim.failed_barrier == number else {}
         step = Step(
-            aligned.barrier, records, aligned.late, failures, self._aligner.ready(number + 1)
+            aligned.barrier, records, aligned.late, failures, self._aligner.newest_ready()
         )
         try:
             for topic, held in records.items():

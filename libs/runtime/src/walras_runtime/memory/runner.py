@@ -85,7 +85,7 @@ class MemoryRunner:
                 decoded,
                 aligned.late,
                 {},
-                self._aligner.ready(number + 1),
+                self._aligner.newest_ready(),
             )
         )
         self.position = Position(
