@@ -29,8 +29,9 @@ class Input:
         the waits have no cycle (step protocol §1).
     table
         The topic holds the latest record of each key: on a restart it is folded again from its
-        beginning up to the stage's position. Otherwise the stage's own state topic holds all that
-        it remembers of the input.
+        beginning up to the stage's position; with a lag on a compacted topic, from a mirror in
+        the stage's own state topic (:mod:`walras_runtime.tables`). Otherwise the stage's state is
+        all that it remembers of the input.
     raw
         Payloads are not decoded: the stage judges bytes from outside itself.
     may_be_late

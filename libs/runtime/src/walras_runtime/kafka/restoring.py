@@ -1,8 +1,9 @@
 """Restoring a stage from its own output (step protocol §5).
 
-The stage's own state topic gives its state and position; table inputs are folded again from their
-beginnings up to that position. The group's committed offsets follow the position, at most a second
-behind; if they are ever ahead, the position wins and an alarm counter moves.
+The stage's own state topic gives its state and position, and its lagged tables; the other table
+inputs are folded again from their beginnings up to that position. The group's committed offsets
+follow the position, at most a second behind; if they are ever ahead, the position wins and an alarm
+counter moves.
 """
 
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from walras_runtime.kafka.wire import BarrierMark, parse_message
 from walras_runtime.position import Position
 from walras_runtime.records import POSITION_KEY
 from walras_runtime.stage import Stage, StageSpec
+from walras_runtime.tables import is_mirrored, load_state
 
 
 async def restore(
@@ -43,7 +45,11 @@ async def restore(
         for name, source in names.items()
         for p in partitions[source.topic]
     }
-    tables = {tp: offset for tp, offset in start.items() if names[tp.topic].table}
+    tables = {
+        tp: offset
+        for tp, offset in start.items()
+        if names[tp.topic].table and not is_mirrored(names[tp.topic], topics)
+    }
     beginnings = await consumer.beginning_offsets(list(start))
     check_gaps(
         {tp: at for tp, at in start.items() if at > 0 or not names[tp.topic].table},
@@ -60,8 +66,7 @@ async def restore(
             record, _ = decode(spec.service, source, item)
             if record is not None:
                 stage.fold(record)
-    for key, value in state.items():
-        stage.load(key, value)
+    load_state(spec, stage, state)
     return position
 
 

@@ -65,6 +65,7 @@ from walras_runtime.position import Position
 from walras_runtime.records import Output, Record, Step
 from walras_runtime.settings import ServiceSettings
 from walras_runtime.stage import Stage, StageSpec
+from walras_runtime.tables import fold_tables
 from walras_runtime.telemetry import Telemetry
 
 POLL_MS = 200
@@ -356,14 +357,9 @@ class StepRunner:
         number = aligned.barrier.number
         records, self._letters = decode_step(self._spec, aligned)
         failures = self._claim.failures if self._claim.failed_barrier == number else {}
-        step = Step(
-            aligned.barrier, records, aligned.late, failures, self._aligner.newest_ready()
-        )
+        step = Step(aligned.barrier, records, aligned.late, failures, self._aligner.newest_ready())
         try:
-            for topic, held in records.items():
-                if self._inputs[topic].table:
-                    for record in held:
-                        self._stage.fold(record)
+            mirrored = fold_tables(self._spec, self._stage, self._topics, records)
             result = self._stage.step(step)
             rows = step_rows(
                 self._spec,
@@ -371,7 +367,7 @@ class StepRunner:
                 self._topics,
                 aligned.barrier,
                 outputs=[*result.outputs, *self._letters],
-                state=result.state,
+                state=[*mirrored, *result.state],
                 position=position,
                 epoch=self._claim.epoch,
                 previous_commit_ms=self._previous_commit_ms,

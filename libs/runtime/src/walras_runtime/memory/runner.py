@@ -14,6 +14,7 @@ from walras_runtime.memory.log import Entry, MemoryLog
 from walras_runtime.position import Position
 from walras_runtime.records import POSITION_KEY, Output, Record, StateChange, Step
 from walras_runtime.stage import Input, Stage, StageSpec
+from walras_runtime.tables import fold_tables, is_mirrored, load_state
 
 
 class MemoryRunner:
@@ -75,10 +76,7 @@ class MemoryRunner:
         number = self.position.step + 1
         aligned = self._aligner.take(number)
         decoded, letters = decode_step(self.spec, aligned)
-        for topic, records in decoded.items():
-            if self._inputs[topic].table:
-                for record in records:
-                    self.stage.fold(record)
+        mirrored = fold_tables(self.spec, self.stage, self._log.topics, decoded)
         result = self.stage.step(
             Step(
                 aligned.barrier,
@@ -100,7 +98,7 @@ class MemoryRunner:
             for o in (*result.outputs, *letters)
         ]
         self._log.append(outputs, source=f"{name}/{number}")
-        changes = [*result.state, StateChange(POSITION_KEY, self.position.payload())]
+        changes = [*mirrored, *result.state, StateChange(POSITION_KEY, self.position.payload())]
         self._log.append(
             [
                 Output(self.spec.state_topic, c.key, "", "walras.state.v1", c.value, self.partition)
@@ -122,7 +120,7 @@ class MemoryRunner:
         kept = latest.pop(POSITION_KEY, None)
         position = Position.parse(kept) if kept is not None else Position.start()
         for source in self.spec.inputs:
-            if not source.table:
+            if not source.table or is_mirrored(source, self._log.topics):
                 continue
             for partition in self._partitions[source.topic]:
                 until = position.offsets.get((source.topic, partition), 0)
@@ -133,9 +131,8 @@ class MemoryRunner:
                         )
                         if record is not None:
                             self.stage.fold(record)
-        for key, value in latest.items():
-            if value is not None:
-                self.stage.load(key, value)
+        state = {key: value for key, value in latest.items() if value is not None}
+        load_state(self.spec, self.stage, state)
         return position
 
 
