@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,6 +38,9 @@ def add_demo_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPar
 
 def run_demo_command(arguments: argparse.Namespace) -> int:
     """Run the demo; 0 when the report is written, 1 when the run broke, 2 on bad input."""
+    # Also where a shell started this in the background, with the signal ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     # The client's remarks on a broker that is still waking up are not for the board.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 

@@ -1,19 +1,24 @@
 """The processes of a run: started together, started again when they end, stopped together."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from walras_launcher.process import kill, spawn, terminate
+from typing import Any
 
 MOST_RESTARTS = 10
 """How often a service may end by itself, not counting kills and lost leads."""
 EXIT_USAGE = 2
 EXIT_FENCED = 3
 TAIL_LINES = 15
+STOP_GRACE_S = 15.0
+ZYGOTE_WITHIN_S = 120.0
 
 
 class ProcessError(RuntimeError):
@@ -25,24 +30,114 @@ class ProcessError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """One process to run: a module of this environment with settings of its own."""
+    """One process to run: a module of this environment with settings of its own.
+
+    ``nice`` lowers its priority: for what nobody waits for within a cycle.
+    """
 
     name: str
     module: str
     settings: Mapping[str, str] = field(default_factory=dict)
+    nice: int = 0
+
+
+class Zygote:
+    """The process that forks the services (:mod:`walras.zygote`), as its parent sees it."""
+
+    def __init__(self, modules: Sequence[str], log: Path) -> None:
+        with log.open("ab") as sink:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "walras.zygote", *modules],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                process_group=0,
+            )
+        self._log = log
+        self._changed = threading.Condition()
+        self._started: dict[int, int] = {}
+        self._ended: dict[int, int] = {}
+        self._count = 0
+        self._gone = False
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def start(self, command: dict[str, Any]) -> int:
+        """Fork a service; return its process id.
+
+        Raises
+        ------
+        ProcessError
+            The zygote ended.
+        """
+        self._count += 1
+        number = self._count
+        self._say(command | {"do": "start", "id": number})
+        with self._changed:
+            found = self._changed.wait_for(
+                lambda: self._gone or number in self._started, ZYGOTE_WITHIN_S
+            )
+            if not found or number not in self._started:
+                raise ProcessError(f"services cannot be started; see {self._log}")
+            return self._started.pop(number)
+
+    def signal(self, pid: int, number: int) -> None:
+        """Send a signal to a service that has not ended."""
+        self._say({"do": "signal", "pid": pid, "number": number})
+
+    def ended(self, pid: int) -> int | None:
+        """Return the exit code of a service, None while it runs."""
+        with self._changed:
+            return self._ended.get(pid)
+
+    def wait(self, pid: int, seconds: float) -> int | None:
+        """Wait for the end of a service; None when it has not come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._gone or pid in self._ended, seconds)
+            return self._ended.get(pid)
+
+    def close(self) -> None:
+        """End the zygote; what still runs is killed with it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        with self._changed:
+            self._changed.wait_for(lambda: self._gone, STOP_GRACE_S)
+
+    def _say(self, command: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise ProcessError(f"services cannot be reached; see {self._log}") from error
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as events:
+            for line in events:
+                event = json.loads(line)
+                with self._changed:
+                    if event["event"] == "started":
+                        self._started[event["id"]] = event["pid"]
+                    elif event["event"] == "ended":
+                        self._ended[event["pid"]] = event["code"]
+                    self._changed.notify_all()
+        with self._changed:
+            self._gone = True
+            self._changed.notify_all()
 
 
 @dataclass(slots=True)
 class _Running:
     service: Service
-    process: "subprocess.Popen[bytes]"
+    pid: int
     log: Path
     restarts: int = 0
     killed: bool = False
 
 
 class Supervisor:
-    """Runs services as child processes that die with this process.
+    """Runs services as processes that die with this process.
 
     Parameters
     ----------
@@ -56,14 +151,23 @@ class Supervisor:
 
     def __init__(self, services: Sequence[Service], shared: Mapping[str, str], logs: Path) -> None:
         self._services = services
-        self._shared = shared
+        self._shared = dict(shared)
         self._logs = logs
         self._running: dict[str, _Running] = {}
+        self._zygote: Zygote | None = None
         self.exits: list[tuple[str, int]] = []
 
-    def start(self) -> None:
-        """Start all services at once."""
-        self._logs.mkdir(parents=True, exist_ok=True)
+    def prepare(self) -> None:
+        """Begin to import what the services need; returns at once."""
+        if self._zygote is None:
+            self._logs.mkdir(parents=True, exist_ok=True)
+            modules = sorted({service.module for service in self._services})
+            self._zygote = Zygote(modules, self._logs / "zygote.log")
+
+    def start(self, shared: Mapping[str, str] | None = None) -> None:
+        """Start all services at once; ``shared`` adds to their environment."""
+        self._shared |= dict(shared or {})
+        self.prepare()
         for service in self._services:
             log = self._logs / f"{service.name}.log"
             log.unlink(missing_ok=True)
@@ -71,13 +175,15 @@ class Supervisor:
 
     def pid(self, name: str) -> int:
         """Return the process id of a service."""
-        return self._running[name].process.pid
+        return self._running[name].pid
 
     def kill(self, name: str) -> None:
         """Kill a service without warning (SIGKILL); the next look starts it again."""
         running = self._running[name]
         running.killed = True
-        kill(running.process)
+        zygote = self._open_zygote()
+        zygote.signal(running.pid, signal.SIGKILL)
+        zygote.wait(running.pid, STOP_GRACE_S)
 
     def names(self) -> list[str]:
         """Return the labels of all services, replicas included."""
@@ -92,19 +198,19 @@ class Supervisor:
             A service ends again and again by itself.
         """
         for running in self._running.values():
-            code = running.process.poll()
+            code = self._open_zygote().ended(running.pid)
             if code is None:
                 continue
             self.exits.append((running.service.name, code))
-            if not running.killed:
+            if not running.killed and code != EXIT_FENCED:
                 running.restarts += 1
             running.killed = False
-            if running.restarts > MOST_RESTARTS or code == 2:
+            if running.restarts > MOST_RESTARTS or code == EXIT_USAGE:
                 raise ProcessError(
                     f"{running.service.name} ended with {code}; {running.log} ends with:\n"
                     + self.tail(running.service.name)
                 )
-            running.process = self._spawn(running.service, running.log)
+            running.pid = self._spawn(running.service, running.log)
 
     def tail(self, name: str) -> str:
         """Return the last lines of a service's log."""
@@ -114,21 +220,33 @@ class Supervisor:
 
     def stop(self) -> None:
         """Ask all to stop, then force what does not."""
+        zygote, self._zygote = self._zygote, None
+        if zygote is None:
+            return
         for running in self._running.values():
-            if running.process.poll() is None:
-                running.process.terminate()
+            zygote.signal(running.pid, signal.SIGTERM)
+            zygote.signal(running.pid, signal.SIGCONT)
+        end = time.monotonic() + STOP_GRACE_S
         for running in self._running.values():
-            terminate(running.process)
+            zygote.wait(running.pid, max(0.0, end - time.monotonic()))
         self._running.clear()
+        zygote.close()
 
-    def _spawn(self, service: Service, log: Path) -> "subprocess.Popen[bytes]":
+    def _open_zygote(self) -> Zygote:
+        if self._zygote is None:
+            raise ProcessError("the services are not running")
+        return self._zygote
+
+    def _spawn(self, service: Service, log: Path) -> int:
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("WALRAS_")
         }
-        environment |= dict(self._shared) | dict(service.settings)
-        return spawn(
-            [sys.executable, "-m", service.module],
-            log=log,
-            directory=Path.cwd(),
-            environment=environment,
+        environment |= self._shared | dict(service.settings)
+        return self._open_zygote().start(
+            {
+                "module": service.module,
+                "environment": environment,
+                "log": str(log.resolve()),
+                "nice": service.nice,
+            }
         )

@@ -102,12 +102,6 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
     say(f"loading {options.scenario.name}: {options.hours} h, seed {options.seed}")
     replay = load_window(load_scenario(options.scenario), options.hours, options.seed)
     with contextlib.ExitStack() as stack:
-        say("starting Apache Kafka and Redis (the first time this takes about 20 s)")
-        broker = stack.enter_context(
-            options.broker() if options.broker else open_broker(own=options.own_servers)
-        )
-        redis = stack.enter_context(open_redis(own=options.own_servers))
-        say(f"{broker.describe()}; {redis.describe()}")
         views_port = stack.enter_context(PortReservation()).port
         supervisor = Supervisor(
             replay_services(
@@ -117,8 +111,6 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
                 without=options.without,
             ),
             {
-                "WALRAS_KAFKA_BOOTSTRAP": broker.bootstrap,
-                "WALRAS_REDIS_URL": redis.url,
                 "WALRAS_MODE": "replay",
                 "WALRAS_PARTITIONS": str(replay.scenario.log.partitions),
                 "WALRAS_ELECTION_SESSION_MS": str(options.election_session_ms),
@@ -126,6 +118,14 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
             options.out / "logs",
         )
         stack.callback(supervisor.stop)
+        # The services import what they need while the broker starts.
+        supervisor.prepare()
+        say("starting Apache Kafka and Redis (the first time this takes about 20 s)")
+        broker = stack.enter_context(
+            options.broker() if options.broker else open_broker(own=options.own_servers)
+        )
+        redis = stack.enter_context(open_redis(own=options.own_servers))
+        say(f"{broker.describe()}; {redis.describe()}")
         running = Running(broker, redis, supervisor, replay)
         return asyncio.run(_replay(options, running, views_port, say, started))
 
@@ -137,7 +137,9 @@ async def _replay(
     topics = load_topics(replay.scenario.log.partitions)
     bootstrap = running.broker.bootstrap
     await create_topics(bootstrap, topics)
-    running.supervisor.start()
+    running.supervisor.start(
+        {"WALRAS_KAFKA_BOOTSTRAP": bootstrap, "WALRAS_REDIS_URL": running.redis.url}
+    )
     state = BoardState(
         title=replay.scenario.title,
         seed=replay.seed,

@@ -65,6 +65,8 @@ def process_main(settings_class: type[S], serve: Serve[S]) -> None:
     # What exists now lives as long as the process: keep the collector from walking it again.
     gc.collect()
     gc.freeze()
+    # A step makes many small values that live until the next one: look at them less often.
+    gc.set_threshold(50_000, 20, 20)
     sys.exit(asyncio.run(_supervise(settings, serve)))
 
 
