@@ -82,8 +82,10 @@ demo: setup ## replay a real cluster trace through the market: HOURS=24 SEED=1 O
 	@$(RUN) walras demo --hours $(HOURS) --seed $(SEED) --out $(OUT)
 
 test: setup ## all tests but the slow ones, on a real Kafka and Redis
-	@echo "test: everything but what is marked slow; integration and end-to-end tests start real servers"
-	@$(RUN) python -m pytest $(PYTEST_ARGS)
+	@echo "test: 1 of 2, what needs no broker, on two cores"
+	@$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not slow and not broker"
+	@echo "test: 2 of 2, on a real Kafka and Redis, one after the other"
+	@$(RUN) python -m pytest -m "broker and not slow" $(PYTEST_ARGS)
 
 test-long: setup ## all tests, the exhaustive and the chaos runs too
 	@echo "test-long: the slow ones too; this takes hours"

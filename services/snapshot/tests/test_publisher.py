@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from walras_runtime.health import Health
 from walras_runtime.memory.snapshot_store import MemoryServer, MemorySnapshotStore
@@ -69,13 +70,12 @@ def test_an_outage_turns_the_health_red_until_the_snapshot_is_there_again(scene:
     assert scene.held() == b"two"
 
 
-def test_an_outage_is_logged_once_a_minute(
-    scene: Scene, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_outage_is_logged_once_a_minute(scene: Scene) -> None:
     scene.server.away = True
-    for now_ms in range(0, 3 * REMINDER_MS, 2_000):
-        scene.check(snapshot(1), now_ms)
-    assert capsys.readouterr().out.count("snapshot_not_published") == 3
+    with capture_logs() as logged:
+        for now_ms in range(0, 3 * REMINDER_MS, 2_000):
+            scene.check(snapshot(1), now_ms)
+    assert [entry["event"] for entry in logged].count("snapshot_not_published") == 3
 
 
 def test_a_stale_writer_says_so_and_leaves_the_newer_value(scene: Scene) -> None:
