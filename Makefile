@@ -84,8 +84,8 @@ demo: setup ## replay a real cluster trace through the market: HOURS=24 SEED=1 O
 test: setup ## all tests but the slow ones, on a real Kafka and Redis
 	@echo "test: 1 of 2, what needs no broker, on two cores"
 	@$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not slow and not broker"
-	@echo "test: 2 of 2, on a real Kafka and Redis, one after the other"
-	@$(RUN) python -m pytest -m "broker and not slow" $(PYTEST_ARGS)
+	@echo "test: 2 of 2, on real Kafkas and Redis, two files at a time"
+	@$(RUN) python -m pytest -n 2 --dist loadfile -m "broker and not slow" $(PYTEST_ARGS)
 
 test-long: setup ## all tests, the exhaustive and the chaos runs too
 	@echo "test-long: the slow ones too; this takes hours"
