@@ -125,6 +125,8 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
             options.broker() if options.broker else open_broker(own=options.own_servers)
         )
         redis = stack.enter_context(open_redis(own=options.own_servers))
+        # Last in, first out: the services end while their broker still answers.
+        stack.callback(supervisor.stop)
         say(f"{broker.describe()}; {redis.describe()}")
         running = Running(broker, redis, supervisor, replay)
         return asyncio.run(_replay(options, running, views_port, say, started))
