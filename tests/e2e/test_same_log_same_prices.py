@@ -95,7 +95,7 @@ def test_a_frozen_clearing_leader_is_fenced_and_exits(
     assert report["digests"] == undisturbed["digests"]
     assert_cycles_are_whole(report)
     assert all(len(epochs) == 1 for epochs in barriers.values()), "a cycle was decided twice"
-    assert len({next(iter(epochs)) for epochs in barriers.values()}) == 2
+    assert len({next(iter(epochs)) for epochs in barriers.values()}) >= 2, "nobody took over"
 
 
 @pytest.mark.parametrize("seed", [20261129])

@@ -44,13 +44,15 @@ class Service:
 class Zygote:
     """The process that forks the services (:mod:`walras.zygote`), as its parent sees it."""
 
-    def __init__(self, modules: Sequence[str], log: Path) -> None:
+    def __init__(self, modules: Sequence[str], log: Path, path: str | None = None) -> None:
+        environment = dict(os.environ) | ({} if path is None else {"PYTHONPATH": path})
         with log.open("ab") as sink:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "walras.zygote", *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=sink,
+                env=environment,
                 process_group=0,
             )
         self._log = log
@@ -162,7 +164,9 @@ class Supervisor:
         if self._zygote is None:
             self._logs.mkdir(parents=True, exist_ok=True)
             modules = sorted({service.module for service in self._services})
-            self._zygote = Zygote(modules, self._logs / "zygote.log")
+            paths = {s.settings["PYTHONPATH"] for s in self._services if "PYTHONPATH" in s.settings}
+            path = os.pathsep.join(sorted(paths)) if paths else None
+            self._zygote = Zygote(modules, self._logs / "zygote.log", path)
 
     def start(self, shared: Mapping[str, str] | None = None) -> None:
         """Start all services at once; ``shared`` adds to their environment."""

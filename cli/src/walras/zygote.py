@@ -16,6 +16,7 @@ import select
 import signal
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, BinaryIO, NoReturn
 
 PR_SET_PDEATHSIG = 1
@@ -26,6 +27,13 @@ def tell(out: BinaryIO, **event: Any) -> None:
     """Write one event."""
     out.write(json.dumps(event).encode() + b"\n")
     out.flush()
+
+
+def entry(module: str) -> Any:
+    """Return what ``python -m module`` would run: the package's ``__main__``, or the module."""
+    spec = find_spec(module)
+    package = spec is not None and spec.submodule_search_locations is not None
+    return import_module(f"{module}.__main__" if package else module)
 
 
 def become(command: dict[str, Any], parent: int) -> NoReturn:
@@ -50,7 +58,7 @@ def become(command: dict[str, Any], parent: int) -> NoReturn:
         os.environ.update(command["environment"])
         os.nice(command["nice"])
         sys.argv = [command["module"]]
-        import_module(f"{command['module']}.__main__").main()
+        entry(command["module"]).main()
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
@@ -66,7 +74,7 @@ def main() -> None:
     """Import the modules named as arguments, then fork on command until stdin ends."""
     modules = sys.argv[1:]
     for module in modules:
-        import_module(f"{module}.__main__")
+        entry(module)
     gc.collect()
     gc.freeze()
     woken, wake = os.pipe()

@@ -151,8 +151,12 @@ async def run_stages(
             async with asyncio.TaskGroup() as group:
                 for partition in mine:
                     group.create_task(runner(partition).run(stop))
-        except* FencedError as fenced:
-            raise FencedError(str(fenced.exceptions[0])) from fenced
+        except ExceptionGroup as failed:
+            # Not `except*`: what is raised inside that comes out wrapped in a group again.
+            fenced, other = failed.split(FencedError)
+            if fenced is None or other is not None:
+                raise
+            raise FencedError(str(fenced.exceptions[0])) from failed
         return
     async with campaign(
         settings.kafka_bootstrap,
