@@ -50,7 +50,10 @@ def test_losing_all_partitions_at_once_is_being_fenced(monkeypatch: pytest.Monke
 
 
 def test_a_broken_partition_is_not_hidden_by_a_fenced_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    errors = {0: FencedError("0 is another's"), 1: InvariantBrokenError("1 broke")}
+    errors: dict[int, Exception] = {
+        0: FencedError("0 is another's"),
+        1: InvariantBrokenError("1 broke"),
+    }
     with pytest.raises(ExceptionGroup) as caught:
         run(monkeypatch, errors)
     assert caught.value.subgroup(InvariantBrokenError) is not None
