@@ -11,6 +11,7 @@ HOURS ?= 24
 SEED ?= 1
 OUT ?= out/demo
 PYTEST_ARGS ?=
+JUNIT_DIR ?=
 BENCH_ARGS ?=
 
 UV_VERSION := 0.13.9
@@ -56,6 +57,11 @@ setup: $(ENVIRONMENT) $(BROKER) ## uv, the Python environment, the kernel, the b
 	@rm -f .tools/.uv-*
 	@touch $@
 
+# The stamp vouches for the compiled kernel too, which lies elsewhere.
+ifeq ($(wildcard libs/clearing/src/walras_clearing/_kernel.cpython-311-*.so),)
+.PHONY: $(ENVIRONMENT)
+endif
+
 $(ENVIRONMENT): $(MANIFESTS) $(KERNEL) | $(UV_STAMP)
 	@echo "setup: making the Python environment and compiling the clearing kernel (about half a minute the first time)"
 	@$(UV) sync --all-packages --locked
@@ -81,15 +87,30 @@ $(BROKER): $(LAUNCHER) | $(ENVIRONMENT)
 demo: setup ## replay a real cluster trace through the market: HOURS=24 SEED=1 OUT=out/demo
 	@$(RUN) walras demo --hours $(HOURS) --seed $(SEED) --out $(OUT)
 
-test: setup ## all tests but the slow ones, on a real Kafka and Redis
-	@echo "test: 1 of 2, what needs no broker, on two cores"
-	@$(RUN) python -m pytest -n 2 --dist loadfile -q -m "not slow and not broker"
-	@echo "test: 2 of 2, on real Kafkas and Redis, two files at a time"
-	@$(RUN) python -m pytest -n 2 --dist loadfile -m "broker and not slow" $(PYTEST_ARGS)
+# Both phases of a test target, files spread over two cores; $(1) narrows the two selections. A phase in which
+# PYTEST_ARGS selects nothing is passed over, but not both. JUNIT_DIR is a folder for one JUnit report a phase.
+define two_phases
+@ran=0; \
+phase() { \
+  local status=0; \
+  echo "$@: $$1"; \
+  $(RUN) python -m pytest -n 2 --dist loadfile -m "$$2" $(if $(JUNIT_DIR),--junitxml=$(JUNIT_DIR)/$$3.xml) $(PYTEST_ARGS) || status=$$?; \
+  if [ $$status -eq 0 ]; then ran=1; \
+  elif [ $$status -eq $(if $(strip $(PYTEST_ARGS)),5,0) ]; then echo "$@: nothing is selected here"; \
+  else exit $$status; fi; \
+}; \
+phase "1 of 2, what needs no broker" "not broker$(1)" without-broker; \
+phase "2 of 2, on real Kafkas and Redis" "broker$(1)" with-broker; \
+if [ $$ran -eq 0 ]; then echo "$@: PYTEST_ARGS selects no test at all" >&2; exit 5; fi
+endef
 
+test: setup ## all tests but the slow ones, on a real Kafka and Redis
+	$(call two_phases, and not slow)
+
+test-long: export WALRAS_HYPOTHESIS_PROFILE := $(or $(WALRAS_HYPOTHESIS_PROFILE),long)
 test-long: setup ## all tests, the exhaustive and the chaos runs too
 	@echo "test-long: the slow ones too; this takes hours"
-	@WALRAS_HYPOTHESIS_PROFILE=$${WALRAS_HYPOTHESIS_PROFILE:-long} $(RUN) python -m pytest -m "" $(PYTEST_ARGS)
+	$(call two_phases)
 
 # --- checks ---------------------------------------------------------------------------------------
 

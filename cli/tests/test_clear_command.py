@@ -14,7 +14,7 @@ from walras_clearing.testing import draw_market
 
 
 def walras(*args: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "walras.clear_command", *args]
+    command = [sys.executable, "-m", "walras", *args]
     return subprocess.run(command, input=stdin, capture_output=True, check=False, timeout=60)
 
 
@@ -85,6 +85,23 @@ def test_lines_stops_at_the_first_bad_line_and_names_it() -> None:
     assert done.stdout.count(b"\n") == 1
     assert done.stderr.startswith(b"line 3: $.")
     assert done.stderr.count(b"\n") == 1
+
+
+def test_a_reader_that_goes_away_ends_the_command_without_a_word() -> None:
+    line = INSTANCE.replace(b"\n", b"") + b"\n"
+    command = [sys.executable, "-m", "walras", "clear", "--lines"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as clearing:
+        assert clearing.stdin is not None
+        assert clearing.stdout is not None
+        assert clearing.stderr is not None
+        clearing.stdin.write(line)
+        clearing.stdin.flush()
+        assert json.loads(clearing.stdout.readline()) == RESULT
+        clearing.stdout.close()
+        clearing.stdin.write(line)
+        clearing.stdin.close()
+        assert (clearing.wait(60), clearing.stderr.read()) == (141, b"")
 
 
 def test_the_margin_policy_is_an_option() -> None:

@@ -24,6 +24,12 @@ def main():
     sys.stderr.write("settings are not usable: COLOUR\\n")
     sys.exit(2)
 """,
+    "svc_ends": """
+import sys
+def main():
+    sys.stderr.write("the broker does not answer\\n")
+    sys.exit(1)
+""",
     "svc_deaf": """
 import signal, time
 def main():
@@ -34,6 +40,21 @@ def main():
 """,
     "svc_broken": "raise ImportError('no such thing')",
 }
+
+ZYGOTE_OF_ONE_PID = """
+import json, sys
+def tell(**event):
+    print(json.dumps(event), flush=True)
+running = {}
+for line in sys.stdin:
+    command = json.loads(line)
+    if command["do"] == "start":
+        running[command["id"]] = command["module"]
+        tell(event="started", id=command["id"], pid=4242)
+    elif command["id"] in running:
+        del running[command["id"]]
+        tell(event="ended", id=command["id"], code=-command["number"])
+"""
 
 Make = Callable[..., Supervisor]
 
@@ -105,6 +126,46 @@ def test_unusable_settings_end_the_run_with_what_the_service_said(make: Make) ->
     eventually(looked_in_vain)
 
 
+def test_what_ends_again_is_given_time_before_it_is_started_again(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that starts again needs longer than a service that does not find it."""
+    monkeypatch.setattr(walras.processes, "BACK_OFF_S", 3_600.0)
+    monkeypatch.setattr(walras.processes, "BACK_OFF_MOST_S", 3_600.0)
+    supervisor = make("svc_ends")
+    supervisor.start()
+
+    def exits() -> int:
+        supervisor.look()
+        return len(supervisor.exits)
+
+    eventually(lambda: exits() == 2)
+    waiting = supervisor.pid("svc_ends")
+    for _ in range(20):
+        supervisor.look()
+    supervisor.kill("svc_ends")
+    assert (supervisor.pid("svc_ends"), exits()) == (waiting, 2)
+
+
+def test_what_ends_too_often_ends_the_run(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walras.processes, "BACK_OFF_S", 0.0)
+    supervisor = make("svc_ends")
+    supervisor.start()
+    said = ""
+
+    def looked_in_vain() -> bool:
+        nonlocal said
+        try:
+            supervisor.look()
+        except ProcessError as error:
+            said = str(error)
+        return bool(said)
+
+    eventually(looked_in_vain)
+    assert "the broker does not answer" in said
+    assert supervisor.exits == [("svc_ends", 1)] * (walras.processes.MOST_RESTARTS + 1)
+
+
 def test_what_does_not_stop_is_killed(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walras.processes, "STOP_GRACE_S", 0.3)
     supervisor = make("svc_deaf", "svc_steady")
@@ -119,3 +180,20 @@ def test_a_service_that_cannot_be_imported_is_named_with_its_log(make: Make) -> 
     supervisor = make("svc_broken")
     with pytest.raises(ProcessError, match=r"zygote\.log"):
         supervisor.start()
+
+
+def test_a_process_id_given_again_is_not_taken_for_the_one_that_ended(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Process ids are few; a run of days starts more services than that."""
+    (tmp_path / "zygote_of_one_pid.py").write_text(ZYGOTE_OF_ONE_PID)
+    monkeypatch.setattr(walras.processes, "ZYGOTE", "zygote_of_one_pid")
+    supervisor = make("svc_steady", "svc_deaf")
+    supervisor.start()
+    supervisor.kill("svc_steady")
+    for _ in range(3):
+        supervisor.look()
+    assert supervisor.exits == [("svc_steady", -9)]
+    supervisor.kill("svc_deaf")
+    supervisor.look()
+    assert supervisor.exits == [("svc_steady", -9), ("svc_deaf", -9)]

@@ -148,6 +148,33 @@ def test_tick_to_commit_runs_from_the_earliest_barrier_to_the_commit_told_by_the
     latency = report["latency"]
     assert latency["barriers"] == 2
     assert latency["tick_to_commit_ms"] == {"p50": 40, "p90": 100, "p99": 100, "max": 100}
+    assert set(latency["backward"].values()) == {0}
+
+
+def test_a_barrier_is_known_by_its_payload_since_keys_come_round_again() -> None:
+    log = tiny_log()
+    log["quotas"] = [
+        replace(r, key=r.key.replace("~barrier/2", "~barrier/0")) for r in log["quotas"]
+    ]
+    assert build_report(CONTEXT, log)["latency"]["barriers"] == 2
+    log["quotas"] = [replace(r, value=b"{}") if r.key.startswith("~") else r for r in log["quotas"]]
+    with pytest.raises(ReportError, match=r"quotas/0@\d+: '~barrier/1' is not a barrier"):
+        build_report(CONTEXT, log)
+
+
+def test_a_commit_before_its_tick_is_counted_and_is_in_no_percentile() -> None:
+    log = tiny_log()
+    log["quotas"] = [
+        replace(record, headers={"walras_previous_commit_ms": b"990"})
+        if record.key == "~barrier/1"
+        else record
+        for record in log["quotas"]
+    ]
+    latency = build_report(CONTEXT, log)["latency"]
+    assert latency["backward"] == {"queue": 0, "quotas": 1, "leases": 0, "fleet.done": 0}
+    assert latency["barriers"] == 1
+    assert latency["tick_to_commit_ms"] == {"p50": 100, "p90": 100, "p99": 100, "max": 100}
+    assert latency["hops_ms"]["quotas"]["p50"] == 100
 
 
 def test_cycles_are_dense_until_one_is_missing_or_doubled(report: dict[str, Any]) -> None:

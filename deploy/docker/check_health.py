@@ -8,7 +8,7 @@ import urllib.request
 
 def main() -> int:
     """Return 0 where /healthz answers 200 on loopback, else 1."""
-    port = int(os.environ.get("WALRAS_HEALTH_PORT", "8080"))
+    port = int(os.environ.get("WALRAS_HEALTH_PORT", "8081"))
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=3) as answer:
             return 0 if answer.status == 200 else 1

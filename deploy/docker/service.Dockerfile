@@ -29,13 +29,12 @@ RUN test -n "${SERVICE}" \
 FROM python:3.11.13-slim-bookworm
 ENV PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
-# Alone here the agent may write: its spool has to outlive the container.
-RUN useradd --system --uid 10001 --home-dir /app --no-create-home walras \
-    && install -d -o walras -g walras /var/lib/walras
+# The log keeps everything: no service writes a file that has to outlive its container.
+RUN useradd --system --uid 10001 --home-dir /app --no-create-home walras
 COPY --from=build /app /app
 COPY deploy/docker/create_topics.py deploy/docker/check_health.py /app/
 USER walras
-WORKDIR /var/lib/walras
+WORKDIR /app
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=6 \
     CMD ["/app/.venv/bin/python", "-I", "-S", "/app/check_health.py"]
 ENTRYPOINT ["/app/service"]

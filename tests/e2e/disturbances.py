@@ -1,18 +1,22 @@
-"""What tests do to a running market."""
+"""What tests do to a running market, and what they see of it."""
 
 import asyncio
+import json
 import os
 import random
 import signal
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from aiokafka import TopicPartition
 
 from walras.demo.run import Running
+from walras_client.redis_source import STORE_NAME
 from walras_contracts.topics import load_topics
 from walras_runtime.kafka.claims import Claim, read_claim
 from walras_runtime.kafka.log_reading import plain_consumer
+from walras_runtime.redis.log_id import read_log_id
+from walras_runtime.redis.snapshot_store import RedisSnapshotStore, open_redis
 
 Disturbance = Callable[[Running], Coroutine[Any, Any, None]]
 
@@ -65,15 +69,36 @@ def kill_leader(service: str, every_s: float, every_cycles: int, log: list[str])
 def kill_at_random(
     names: Sequence[str], chooser: random.Random, most_cycles: int, log: list[str]
 ) -> Disturbance:
-    """Kill one of the named services after each random number of cycles."""
+    """Kill one of the named services after each random number of cycles: each once at first."""
 
     async def disturb(running: Running) -> None:
+        first = chooser.sample(names, len(names))
         while True:
             target = running.cycle + chooser.randint(1, most_cycles)
             await until(lambda target=target: running.cycle >= target, 120)  # type: ignore[misc]
-            name = chooser.choice(names)
+            name = first.pop() if first else chooser.choice(names)
             running.supervisor.kill(name)
             log.append(f"cycle {running.cycle}: killed {name}")
+
+    return disturb
+
+
+def kill_server(
+    what: Literal["broker", "redis"], at_cycles: Sequence[int], dead_cycles: int, log: list[str]
+) -> Disturbance:
+    """Kill broker or Redis at each of the cycles, and start it again ``dead_cycles`` later."""
+
+    async def disturb(running: Running) -> None:
+        server = running.broker if what == "broker" else running.redis
+        for target in at_cycles:
+            await until(lambda target=target: running.cycle >= target, 120)  # type: ignore[misc]
+            await asyncio.to_thread(server.kill)
+            log.append(f"killed {what}")
+            back = running.cycle + dead_cycles
+            await until(lambda back=back: running.cycle >= back, 120)  # type: ignore[misc]
+            await asyncio.to_thread(server.restart)
+            log.append(f"restarted {what}")
+            print(f"{what}: killed and restarted, cycles {back - dead_cycles} to {running.cycle}")
 
     return disturb
 
@@ -117,7 +142,20 @@ async def epochs_of_barriers(bootstrap: str, topic: str) -> dict[int, set[bytes]
             for messages in (await consumer.getmany(timeout_ms=200)).values():
                 for message in messages:
                     if message.key.startswith(b"~barrier/"):
-                        number = int(message.key.removeprefix(b"~barrier/"))
+                        number = json.loads(message.value)["barrier"]
                         epoch = dict(message.headers)["walras_epoch"]
                         found.setdefault(number, set()).add(epoch)
     return found
+
+
+async def snapshot_body(running: Running, barrier: int) -> bytes:
+    """Return the body of the snapshot once it shows a barrier."""
+    topics = load_topics(1)
+    log_id = await read_log_id(running.broker.bootstrap, topics["cycles"].full_name)
+    assert log_id is not None
+    async with asyncio.timeout(60), open_redis(running.redis.url, timeout_ms=2_000) as client:
+        while True:
+            value = await RedisSnapshotStore(client, log_id, STORE_NAME).read()
+            if value is not None and value.stamp.step >= barrier:
+                return value.fields["body"]
+            await asyncio.sleep(0.1)

@@ -14,13 +14,10 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from tests.e2e.disturbances import until
+from tests.e2e.disturbances import kill_server, snapshot_body, until
 from walras.demo.run import Running
-from walras_client.redis_source import STORE_NAME
 from walras_contracts.topics import load_topics
 from walras_runtime.kafka.log_reading import read_all
-from walras_runtime.redis.log_id import read_log_id
-from walras_runtime.redis.snapshot_store import RedisSnapshotStore, open_redis
 
 Report = dict[str, Any]
 RunMarket = Callable[..., Report]
@@ -31,31 +28,11 @@ REPOSITORY = Path(__file__).parents[2]
 POISON = bytes.fromhex("00ff7b")
 
 
-async def snapshot_body(running: Running, barrier: int) -> bytes:
-    """Return the body of the snapshot once it shows a barrier."""
-    topics = load_topics(1)
-    log_id = await read_log_id(running.broker.bootstrap, topics["cycles"].full_name)
-    assert log_id is not None
-    async with asyncio.timeout(60), open_redis(running.redis.url, timeout_ms=2_000) as client:
-        while True:
-            value = await RedisSnapshotStore(client, log_id, STORE_NAME).read()
-            if value is not None and value.stamp.step >= barrier:
-                return value.fields["body"]
-            await asyncio.sleep(0.1)
-
-
 def test_redis_killed_and_wiped_in_the_middle_is_rebuilt_to_the_same_bytes(
     run_market: RunMarket, undisturbed: Report
 ) -> None:
     bodies: list[bytes] = []
-
-    async def disturb(running: Running) -> None:
-        for cycle in (15, 30):
-            await until(lambda cycle=cycle: running.cycle >= cycle, 120)  # type: ignore[misc]
-            await asyncio.to_thread(running.redis.kill)
-            cycle_now = running.cycle
-            await until(lambda now=cycle_now: running.cycle >= now + 3, 120)  # type: ignore[misc]
-            await asyncio.to_thread(running.redis.restart)
+    log: list[str] = []
 
     async def inspect(running: Running) -> None:
         before = await snapshot_body(running, running.replay.cycles)
@@ -64,7 +41,8 @@ def test_redis_killed_and_wiped_in_the_middle_is_rebuilt_to_the_same_bytes(
         await asyncio.to_thread(running.redis.restart)
         bodies.extend([before, await snapshot_body(running, running.replay.cycles)])
 
-    report = run_market(disturb=disturb, inspect=inspect)
+    report = run_market(disturb=kill_server("redis", (15, 30), 3, log), inspect=inspect)
+    assert log == ["killed redis", "restarted redis"] * 2
     assert report["digests"] == undisturbed["digests"]
     assert bodies[0] == bodies[1]
 

@@ -1,6 +1,5 @@
 """Same log, same prices: whatever is killed, frozen or replayed, the decisions do not change."""
 
-import asyncio
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from tests.e2e.disturbances import (
     freeze_leader,
     kill_at_random,
     kill_leader,
-    until,
+    kill_server,
 )
 from tests.simulation.world import World
 from walras.demo.run import Running
@@ -109,6 +108,8 @@ def test_killing_intake_and_placement_at_random_changes_nothing(
     )
     print(seed, log)
     assert len(log) >= 3
+    for name in ("intake", "placement"):
+        assert any(line.endswith(f"killed {name}") for line in log), name
     assert report["digests"] == undisturbed["digests"]
     assert_cycles_are_whole(report)
 
@@ -116,12 +117,8 @@ def test_killing_intake_and_placement_at_random_changes_nothing(
 def test_killing_the_broker_in_the_middle_changes_nothing(
     run_market: RunMarket, undisturbed: Report
 ) -> None:
-    async def disturb(running: Running) -> None:
-        for cycle in (15, 35):
-            await until(lambda cycle=cycle: running.cycle >= cycle, 120)  # type: ignore[misc]
-            await asyncio.to_thread(running.broker.kill)
-            await asyncio.to_thread(running.broker.restart)
-
-    report = run_market(disturb=disturb)
+    log: list[str] = []
+    report = run_market(disturb=kill_server("broker", (15, 35), 0, log))
+    assert log == ["killed broker", "restarted broker"] * 2
     assert report["digests"] == undisturbed["digests"]
     assert_cycles_are_whole(report)

@@ -1,8 +1,9 @@
-"""Copies topics of a log in memory to a broker, and reads a broker's topics for comparison."""
+"""Feeds a broker from a log in memory, and reads a broker's topics for comparison."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 
-from aiokafka import TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 
 from walras_contracts.topics import Topic
 from walras_runtime.kafka.log_reading import ends, plain_consumer, read_until
@@ -21,19 +22,54 @@ def row_of(entry: Entry) -> Row:
     return entry.key.encode(), entry.payload, headers
 
 
-async def copy_topics(log: MemoryLog, bootstrap: str, names: Iterable[str]) -> None:
-    """Write all entries of the named topics to a broker, in order."""
+class Feed:
+    """Tells a broker what a log in memory holds, barrier by barrier."""
+
+    def __init__(self, producer: AIOKafkaProducer, log: MemoryLog, names: Iterable[str]) -> None:
+        self._producer = producer
+        self._log = log
+        self._told = {(name, p): -1 for name in names for p in log.partitions(name)}
+        self._next = dict.fromkeys(self._told, 0)
+
+    def partitions(self) -> list[tuple[str, int]]:
+        """Return what is fed, topic and partition."""
+        return sorted(self._told)
+
+    async def write(self, number: int, *, held: tuple[str, int] | None = None) -> None:
+        """Write all that is not written yet, up to barrier ``number`` of each partition.
+
+        One partition's barrier may be ``held`` back, with what came before it written: then the
+        step is begun and cannot be completed.
+        """
+        rows: dict[tuple[str, int], list[Row]] = {}
+        for name, partition in self._told:
+            found = self._take(name, partition, number, held=(name, partition) == held)
+            rows[self._log.topics[name].full_name, partition] = [row_of(entry) for entry in found]
+        for future in await send_rows(self._producer, rows):
+            await future
+
+    def _take(self, name: str, partition: int, number: int, *, held: bool) -> list[Entry]:
+        place, found = (name, partition), []
+        for entry in self._log.read(name, partition, self._next[place]):
+            mark = number if entry.barrier is None else entry.barrier.number
+            if self._told[place] >= number or mark > number:
+                break
+            if entry.barrier is not None and mark == number and held:
+                break
+            found.append(entry)
+            self._next[place] = entry.offset + 1
+            if entry.barrier is not None:
+                self._told[place] = mark
+        return found
+
+
+@asynccontextmanager
+async def feeding(log: MemoryLog, bootstrap: str, names: Iterable[str]) -> AsyncIterator[Feed]:
+    """Open a feed of the named topics."""
     producer = make_producer(bootstrap)
     await producer.start()
     try:
-        for name in names:
-            topic = log.topics[name]
-            rows = {
-                (topic.full_name, p): [row_of(e) for e in log.read(name, p, 0)]
-                for p in log.partitions(name)
-            }
-            for future in await send_rows(producer, rows):
-                await future
+        yield Feed(producer, log, names)
     finally:
         await producer.stop()
 

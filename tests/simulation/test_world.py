@@ -2,15 +2,22 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.simulation.world import World
+from tests.simulation import money
+from tests.simulation.world import Trouble, World
 from walras.scenario import load_scenario
 from walras.trace import Replay, load_window
+from walras_billing.settlement import SETTLEMENT_MS as BILLING_MS
+from walras_intake.core import BOUNDARY_MS as INTAKE_MS
+from walras_node_agent.fleet import SETTLEMENT_MS as FLEET_MS
+from walras_runtime.errors import InvariantBrokenError
+from walras_runtime.memory.log import MemoryLog
 from walras_runtime.memory.runner import state_digest_input
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "itp_week.toml"
@@ -51,20 +58,43 @@ def decisions(world: World) -> set[tuple[str, Any]]:
     }
 
 
+def latest(world: World, topic: str) -> dict[str, bytes | None]:
+    """Return the last payload of every key."""
+    return {
+        entry.key: entry.payload
+        for partition in world.log.partitions(topic)
+        for entry in world.log.read(topic, partition, 0)
+        if entry.barrier is None
+    }
+
+
 @pytest.mark.parametrize("seed", range(3))
-def test_crashes_at_random_and_any_order_of_moves_change_no_decision(
+def test_crashes_between_any_two_moves_in_any_order_change_no_decision(
     replay: Replay, plain: World, seed: int
 ) -> None:
-    chooser = random.Random(seed)
-    world = World(random.Random(seed))
-    crashes = 0
+    world = World(random.Random(seed), trouble=Trouble(crash=0.08))
     for _ in first(world.replay(replay)):
-        for name in sorted(world.runners):
-            if chooser.random() < 0.1:
-                world.crash(name)
-                crashes += 1
-    assert crashes > STEPS / 2
+        pass
+    assert world.crashes > STEPS / 2
     assert world.digests() == plain.digests()
+    for service in SERVICES:
+        assert state_digest_input(world.log, service) == state_digest_input(plain.log, service)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_compaction_and_crashes_between_any_two_moves_change_no_decision(
+    replay: Replay, plain: World, seed: int
+) -> None:
+    world = World(random.Random(seed), trouble=Trouble(crash=0.06, compact=0.3))
+    for _ in first(world.replay(replay)):
+        pass
+    assert world.crashes > STEPS / 4
+    assert world.compacted > 1000
+    same = {topic: digest for topic, digest in world.digests().items() if topic != "quotas"}
+    assert same.items() <= plain.digests().items()
+    # Of the quotas, which are compacted, the latest of every team is left at least.
+    assert decisions(world) <= decisions(plain)
+    assert latest(world, "quotas") == latest(plain, "quotas")
     for service in SERVICES:
         assert state_digest_input(world.log, service) == state_digest_input(plain.log, service)
 
@@ -100,18 +130,90 @@ def test_a_forgotten_state_change_is_noticed(replay: Replay, plain: World) -> No
     world = World()
     for number in first(world.replay(replay)):
         if number == STEPS // 2:
-            world.crash("clearing/0")
             state: Any = world.runners["clearing/0"].stage
             state.state.last.clear()
     assert world.digests() != plain.digests()
 
 
+def test_a_compaction_that_keeps_the_wrong_record_of_a_key_is_noticed(
+    replay: Replay, plain: World
+) -> None:
+    """The canary: a cleaner that keeps the first record of a key instead of the last."""
+
+    class Wrong(World):
+        def compact_what_was_read(self, name: str) -> None:
+            for partition in self.log.partitions(name):
+                held = self.log.entries.get((name, partition), [])
+                kept = {entry.key: entry for entry in reversed(held)}
+                self.log.entries[name, partition] = [e for e in held if kept[e.key] is e]
+
+    def run(world: World) -> None:
+        for _ in first(world.replay(replay)):
+            assert decisions(world) <= decisions(plain)
+
+    with pytest.raises((InvariantBrokenError, AssertionError)):
+        run(Wrong(random.Random(0), trouble=Trouble(crash=0.06, compact=0.3)))
+
+
 def test_money_is_conserved(plain: World) -> None:
-    wallets = 0
-    for partition in plain.log.partitions("balances"):
-        latest = {e.key: e.payload for e in plain.log.read("balances", partition, 0) if e.payload}
-        for payload in latest.values():
-            b = json.loads(payload)
-            assert b["wallet_micro"] == b["earned_micro"] - b["spent_micro"] - b["expired_micro"]
-            wallets += 1
-    assert wallets == 25
+    counted = money.count(plain.log)
+    money.check(counted)
+    assert len(counted.balances) == 25
+    assert len(counted.minted) == 10
+    assert sum(counted.spent.values()) > 0
+
+
+def tampered(log: MemoryLog, topic: str, change: Callable[[dict[str, Any]], bool]) -> MemoryLog:
+    """Return a copy of a log in which the last record that ``change`` accepts is changed."""
+    entries = {where: list(held) for where, held in log.entries.items()}
+    for partition in log.partitions(topic):
+        held = entries.get((topic, partition), [])
+        for index in reversed(range(len(held))):
+            payload = held[index].payload
+            if held[index].barrier is None and payload is not None:
+                document = json.loads(payload)
+                if change(document):
+                    held[index] = replace(held[index], payload=json.dumps(document).encode())
+                    return MemoryLog(log.topics, entries)
+    raise AssertionError(f"nothing to change in {topic}")
+
+
+def settled_use(use: dict[str, Any], factor: int) -> bool:
+    """Double a charged interval of the first half hour; it was settled long ago."""
+    late = use["start_ms"] % 3_600_000 > 1_200_000
+    if late or use["work_class"] != "market" or use["limit_micro"] == 0:
+        return False
+    use["quantity_macc"] *= factor
+    return True
+
+
+def more(document: dict[str, Any], *path: str) -> bool:
+    """Add one tick, or one part in a thousand of something large."""
+    *parents, last = path
+    for name in parents:
+        document = document[name]
+    document[last] += max(1, document[last] // 1000)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("topic", "change", "what"),
+    [
+        ("usage", lambda use: settled_use(use, 2), "spent"),
+        ("balances", lambda balance: more(balance, "spent_micro"), "spent"),
+        ("balances", lambda balance: more(balance, "earned_micro"), "earned"),
+        ("balances", lambda balance: more(balance, "wallet_micro"), "wallet"),
+        ("balances", lambda balance: more(balance, "expired_micro"), "expired"),
+        ("accounts", lambda change: more(change, "document", "weight_micro_per_hour"), "earned"),
+    ],
+    ids=["usage", "spent", "earned", "wallet", "expired", "weight"],
+)
+def test_money_that_is_not_conserved_is_noticed(
+    plain: World, topic: str, change: Callable[[dict[str, Any]], bool], what: str
+) -> None:
+    with pytest.raises(AssertionError, match=what):
+        money.check(money.count(tampered(plain.log, topic, change)))
+
+
+def test_all_services_mean_the_same_settlement_boundaries() -> None:
+    assert BILLING_MS == INTAKE_MS == FLEET_MS == 300_000

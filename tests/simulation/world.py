@@ -1,8 +1,8 @@
 """The whole market in one process, on the log in memory: the same stages, no broker.
 
-A world is driven like the replay driver drives the real one. Stages may be crashed (dropped and
-built anew on the same log) and topics compacted between any two moves; what they decide must not
-change.
+A world is driven like the replay driver drives the real one. A move is one step of one stage. With
+a chooser the moves come in any order, and with trouble a stage is crashed (dropped and built anew
+on the same log) or a topic compacted between any two of them; what is decided must not change.
 """
 
 import random
@@ -32,6 +32,8 @@ from walras_runtime.records import BARRIER_TYPE, Barrier, Output, emit
 from walras_runtime.stage import StageSpec
 
 BOOTSTRAP = "memory:0"
+FAR = 2**62
+"""Behind the end of every partition."""
 
 
 def specs(partitions: int | None = None) -> list[StageSpec]:
@@ -53,16 +55,28 @@ def specs(partitions: int | None = None) -> list[StageSpec]:
     ]
 
 
+@dataclass(frozen=True)
+class Trouble:
+    """The chances that a stage crashes, and that a topic is compacted, after each single move."""
+
+    crash: float = 0.0
+    compact: float = 0.0
+
+
 @dataclass
 class World:
     """A log in memory and one runner for each stage and partition.
 
-    ``chooser`` decides in which order runners move; every order gives the same decisions.
-    ``partitions`` is that of the spread topics; None: the registry's.
+    ``chooser`` decides in which order runners move, and what goes wrong in between; every order
+    gives the same decisions. ``partitions`` is that of the spread topics; None: the registry's.
+    ``crashes`` and ``compacted`` count what went wrong, the latter in records that are gone.
     """
 
     chooser: random.Random | None = None
     partitions: int | None = None
+    trouble: Trouble = Trouble()
+    crashes: int = field(init=False, default=0)
+    compacted: int = field(init=False, default=0)
     log: MemoryLog = field(init=False)
     runners: dict[str, MemoryRunner] = field(init=False, default_factory=dict)
 
@@ -94,18 +108,55 @@ class World:
             names = sorted(self.runners)
             if self.chooser is not None:
                 self.chooser.shuffle(names)
-            moved = sum(self.runners[name].advance() for name in names)
+            moved = sum(self._move(name) for name in names)
             if moved == 0:
                 return done
             done += moved
+
+    def _move(self, name: str) -> int:
+        """Let a stage do one step if it can, then what goes wrong; return the steps done."""
+        moved = self.runners[name].advance(1)
+        if self.chooser is not None and moved:
+            if self.chooser.random() < self.trouble.crash:
+                self.crash(self.chooser.choice(sorted(self.runners)))
+            if self.chooser.random() < self.trouble.compact:
+                compacted = [t.name for t in self.log.topics.values() if t.cleanup == "compact"]
+                self.compact_what_was_read(self.chooser.choice(sorted(compacted)))
+        return moved
 
     def crash(self, name: str) -> None:
         """Drop a runner with all it had in memory and build it anew on the log."""
         old = self.runners[name]
         self.runners[name] = MemoryRunner(old.spec, self.log, old.partition)
+        self.crashes += 1
+
+    def compact_what_was_read(self, name: str) -> None:
+        """Compact a topic up to where its slowest reader stands, as a broker's cleaner does.
+
+        The cleaner leaves alone what is younger than ``min.compaction.lag.ms``; a reader that is
+        further behind than that stops with ``offset_gap`` (step protocol §5).
+        """
+        for partition in self.log.partitions(name):
+            until = min(
+                (
+                    runner.position.offsets.get((name, partition), 0)
+                    for runner in self.runners.values()
+                    if any(
+                        source.topic == name
+                        and (not source.own_partition or runner.partition == partition)
+                        for source in runner.spec.inputs
+                    )
+                ),
+                default=FAR,
+            )
+            held = self.log.entries.get((name, partition), [])
+            last = {e.key: e.offset for e in held if e.offset < until}
+            kept = [e for e in held if e.offset >= until or last[e.key] == e.offset]
+            self.log.entries[name, partition] = kept
+            self.compacted += len(held) - len(kept)
 
     def compact(self) -> None:
-        """Compact every compacted topic."""
+        """Compact every compacted topic as far as it goes: all stages stand at one barrier."""
         for topic in self.log.topics.values():
             if topic.cleanup == "compact":
                 self.log.compact(topic.name)

@@ -1,7 +1,10 @@
 """The ``walras`` command."""
 
 import argparse
+import logging
+import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 
 COMMANDS = (
@@ -12,18 +15,50 @@ COMMANDS = (
     ("walras.topics_command", "add_topics_parser"),
     ("walras.doctor_command", "add_doctor_parser"),
 )
+EXIT_NOBODY_READS = 141
+"""As of a program that SIGPIPE ended."""
 
 
-def main() -> None:
-    """Run the command that the arguments name."""
+def command_names() -> list[str]:
+    """Return the commands in the order of the help."""
+    return [add.removeprefix("add_").removesuffix("_parser") for _, add in COMMANDS]
+
+
+def build_parser(named: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser; each command's arguments carry what runs it as ``run``.
+
+    Parameters
+    ----------
+    named
+        The command that will be parsed: the others need seconds to import, and are left out. Any
+        other text, or None, gives all of them.
+    """
     parser = argparse.ArgumentParser(
         prog="walras", description="An open market for accelerator quota."
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module, add in COMMANDS:
-        getattr(import_module(module), add)(subparsers)
-    arguments = parser.parse_args()
-    sys.exit(arguments.run(arguments))
+    names = command_names()
+    for name, (module, add) in zip(names, COMMANDS, strict=True):
+        if named not in names or name == named:
+            getattr(import_module(module), add)(subparsers)
+    return parser
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the command that the arguments name."""
+    # The client's account of each attempt to connect; the command says once what counts.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    words = sys.argv[1:] if words is None else words
+    arguments = build_parser(words[0] if words else None).parse_args(words)
+    try:
+        code = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has what it wanted (`| head`). What is left in the buffer must
+        # not be written when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = EXIT_NOBODY_READS
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NoReturn, get_args
+from typing import Final, get_args
 
 from walras_clearing import ClearingInputError, clear, verify
 from walras_clearing.instance import parse_instance, parse_result, result_to_json
@@ -150,17 +150,3 @@ def _refuse(reason: str) -> int:
     line = " ".join(reason.splitlines())
     print(line.encode("ascii", "backslashreplace").decode("ascii"), file=sys.stderr)
     return BAD_INPUT
-
-
-def main(argv: list[str] | None = None) -> NoReturn:
-    """Run `clear` or `verify` alone, without the rest of the command."""
-    parser = argparse.ArgumentParser(prog="walras", description="clear and verify markets")
-    subparsers = parser.add_subparsers(required=True, metavar="command")
-    add_clear_parser(subparsers)
-    add_verify_parser(subparsers)
-    args = parser.parse_args(argv)
-    sys.exit(args.run(args))
-
-
-if __name__ == "__main__":
-    main()

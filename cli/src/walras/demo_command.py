@@ -2,21 +2,38 @@
 
 import argparse
 import json
-import logging
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from aiokafka.errors import KafkaError
+
 from walras.demo.driver import ReplayStalledError
+from walras.demo.fresh import LogNotEmptyError
 from walras.demo.run import DemoOptions, run_demo
 from walras.processes import ProcessError
 from walras.report.records import ReportError
 from walras.scenario import ScenarioError
 from walras_launcher import LauncherError
+from walras_runtime.errors import BrokerUnavailableError, TopicMismatchError
 
-DEFAULT_SCENARIO = Path("scenarios/itp_week.toml")
+BROKEN = (
+    *(LauncherError, ProcessError, ReplayStalledError, ReportError),
+    *(TopicMismatchError, BrokerUnavailableError, KafkaError),
+)
+SCENARIO = Path("scenarios/itp_week.toml")
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def default_scenario(checkout: Path = CHECKOUT) -> Path:
+    """Return the scenario of the checkout that this package lies in, wherever one stands.
+
+    An installed copy has no checkout around it: then it is looked for from the working directory.
+    """
+    inside = checkout / SCENARIO
+    return inside if inside.is_file() else SCENARIO
 
 
 def add_demo_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -30,23 +47,29 @@ def add_demo_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPar
     parser.add_argument("--hours", type=int, default=24, help="market time to replay (1-168)")
     parser.add_argument("--seed", type=int, default=1, help="draws what the scenario invents")
     parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder of the report")
-    parser.add_argument("--scenario", type=Path, default=DEFAULT_SCENARIO, help="scenario file")
+    parser.add_argument(
+        "--scenario",
+        type=Path,
+        default=default_scenario(),
+        help=f"scenario file ({SCENARIO} of the checkout)",
+    )
     parser.add_argument("--no-board", action="store_true", help="plain lines, no live board")
     parser.add_argument("--json", action="store_true", help="print the report on stdout at the end")
     parser.set_defaults(run=run_demo_command)
 
 
 def run_demo_command(arguments: argparse.Namespace) -> int:
-    """Run the demo; 0 when the report is written, 1 when the run broke, 2 on bad input."""
+    """Run the demo; 0 the report is written, 1 the run broke, 2 it cannot be run as asked."""
     # Also where a shell started this in the background, with the signal ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    # The client's remarks on a broker that is still waking up are not for the board.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
+    if not arguments.scenario.is_file():
+        say(f"walras demo: there is no file {arguments.scenario}; name a scenario with --scenario")
+        return 2
     try:
         report = run_demo(
             DemoOptions(
@@ -58,10 +81,10 @@ def run_demo_command(arguments: argparse.Namespace) -> int:
             ),
             say,
         )
-    except ScenarioError as error:
+    except (ScenarioError, LogNotEmptyError) as error:
         say(f"walras demo: {error}")
         return 2
-    except (LauncherError, ProcessError, ReplayStalledError, ReportError) as error:
+    except BROKEN as error:
         say(f"walras demo: {error}\nlogs: {arguments.out / 'logs'}")
         return 1
     except KeyboardInterrupt:

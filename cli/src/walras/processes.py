@@ -14,10 +14,14 @@ from typing import Any
 
 MOST_RESTARTS = 10
 """How often a service may end by itself, not counting kills and lost leads."""
+BACK_OFF_S = 0.5
+"""Before the second start of what ended by itself; twice as long before each further one."""
+BACK_OFF_MOST_S = 8.0
 EXIT_USAGE = 2
 EXIT_FENCED = 3
 TAIL_LINES = 15
 STOP_GRACE_S = 15.0
+ZYGOTE = "walras.zygote"
 ZYGOTE_WITHIN_S = 120.0
 
 
@@ -42,13 +46,17 @@ class Service:
 
 
 class Zygote:
-    """The process that forks the services (:mod:`walras.zygote`), as its parent sees it."""
+    """The process that forks the services (:mod:`walras.zygote`), as its parent sees it.
+
+    Each start has a number of its own: the system gives the process id of one that has ended to
+    another one sooner or later.
+    """
 
     def __init__(self, modules: Sequence[str], log: Path, path: str | None = None) -> None:
         environment = dict(os.environ) | ({} if path is None else {"PYTHONPATH": path})
         with log.open("ab") as sink:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "walras.zygote", *modules],
+                [sys.executable, "-m", ZYGOTE, *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=sink,
@@ -63,8 +71,8 @@ class Zygote:
         self._gone = False
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def start(self, command: dict[str, Any]) -> int:
-        """Fork a service; return its process id.
+    def start(self, command: dict[str, Any]) -> tuple[int, int]:
+        """Fork a service; return the number of the start and the process id.
 
         Raises
         ------
@@ -80,22 +88,22 @@ class Zygote:
             )
             if not found or number not in self._started:
                 raise ProcessError(f"services cannot be started; see {self._log}")
-            return self._started.pop(number)
+            return number, self._started.pop(number)
 
-    def signal(self, pid: int, number: int) -> None:
-        """Send a signal to a service that has not ended."""
-        self._say({"do": "signal", "pid": pid, "number": number})
+    def signal(self, start: int, number: int) -> None:
+        """Send a signal to what a start began, unless it has ended."""
+        self._say({"do": "signal", "id": start, "number": number})
 
-    def ended(self, pid: int) -> int | None:
-        """Return the exit code of a service, None while it runs."""
+    def ended(self, start: int) -> int | None:
+        """Return the exit code of what a start began, None while it runs."""
         with self._changed:
-            return self._ended.get(pid)
+            return self._ended.get(start)
 
-    def wait(self, pid: int, seconds: float) -> int | None:
-        """Wait for the end of a service; None when it has not come."""
+    def wait(self, start: int, seconds: float) -> int | None:
+        """Wait for the end of what a start began; None when it has not come."""
         with self._changed:
-            self._changed.wait_for(lambda: self._gone or pid in self._ended, seconds)
-            return self._ended.get(pid)
+            self._changed.wait_for(lambda: self._gone or start in self._ended, seconds)
+            return self._ended.get(start)
 
     def close(self) -> None:
         """End the zygote; what still runs is killed with it."""
@@ -122,7 +130,7 @@ class Zygote:
                     if event["event"] == "started":
                         self._started[event["id"]] = event["pid"]
                     elif event["event"] == "ended":
-                        self._ended[event["pid"]] = event["code"]
+                        self._ended[event["id"]] = event["code"]
                     self._changed.notify_all()
         with self._changed:
             self._gone = True
@@ -132,10 +140,13 @@ class Zygote:
 @dataclass(slots=True)
 class _Running:
     service: Service
+    start: int
     pid: int
     log: Path
     restarts: int = 0
     killed: bool = False
+    again_at: float | None = None
+    """When it is started again, by the monotonic clock; None while it runs."""
 
 
 class Supervisor:
@@ -175,7 +186,7 @@ class Supervisor:
         for service in self._services:
             log = self._logs / f"{service.name}.log"
             log.unlink(missing_ok=True)
-            self._running[service.name] = _Running(service, self._spawn(service, log), log)
+            self._running[service.name] = _Running(service, *self._spawn(service, log), log)
 
     def pid(self, name: str) -> int:
         """Return the process id of a service."""
@@ -184,10 +195,10 @@ class Supervisor:
     def kill(self, name: str) -> None:
         """Kill a service without warning (SIGKILL); the next look starts it again."""
         running = self._running[name]
-        running.killed = True
+        running.killed = running.again_at is None
         zygote = self._open_zygote()
-        zygote.signal(running.pid, signal.SIGKILL)
-        zygote.wait(running.pid, STOP_GRACE_S)
+        zygote.signal(running.start, signal.SIGKILL)
+        zygote.wait(running.start, STOP_GRACE_S)
 
     def names(self) -> list[str]:
         """Return the labels of all services, replicas included."""
@@ -202,19 +213,30 @@ class Supervisor:
             A service ends again and again by itself.
         """
         for running in self._running.values():
-            code = self._open_zygote().ended(running.pid)
-            if code is None:
-                continue
-            self.exits.append((running.service.name, code))
-            if not running.killed and code != EXIT_FENCED:
-                running.restarts += 1
-            running.killed = False
-            if running.restarts > MOST_RESTARTS or code == EXIT_USAGE:
-                raise ProcessError(
-                    f"{running.service.name} ended with {code}; {running.log} ends with:\n"
-                    + self.tail(running.service.name)
-                )
-            running.pid = self._spawn(running.service, running.log)
+            if running.again_at is None:
+                code = self._open_zygote().ended(running.start)
+                if code is None:
+                    continue
+                running.again_at = time.monotonic() + self._ended(running, code)
+            if time.monotonic() >= running.again_at:
+                running.again_at = None
+                running.start, running.pid = self._spawn(running.service, running.log)
+
+    def _ended(self, running: _Running, code: int) -> float:
+        """Note how a service ended; return the seconds until it is to be started again."""
+        self.exits.append((running.service.name, code))
+        by_itself = not running.killed and code != EXIT_FENCED
+        running.killed = False
+        running.restarts += by_itself
+        if running.restarts > MOST_RESTARTS or code == EXIT_USAGE:
+            raise ProcessError(
+                f"{running.service.name} ended with {code}; {running.log} ends with:\n"
+                + self.tail(running.service.name)
+            )
+        if not by_itself or running.restarts == 1:
+            return 0.0
+        # What it lacks may need a while, like a broker that is starting.
+        return min(BACK_OFF_S * 2.0 ** (running.restarts - 2), BACK_OFF_MOST_S)
 
     def tail(self, name: str) -> str:
         """Return the last lines of a service's log."""
@@ -228,11 +250,11 @@ class Supervisor:
         if zygote is None:
             return
         for running in self._running.values():
-            zygote.signal(running.pid, signal.SIGTERM)
-            zygote.signal(running.pid, signal.SIGCONT)
+            zygote.signal(running.start, signal.SIGTERM)
+            zygote.signal(running.start, signal.SIGCONT)
         end = time.monotonic() + STOP_GRACE_S
         for running in self._running.values():
-            zygote.wait(running.pid, max(0.0, end - time.monotonic()))
+            zygote.wait(running.start, max(0.0, end - time.monotonic()))
         self._running.clear()
         zygote.close()
 
@@ -241,7 +263,7 @@ class Supervisor:
             raise ProcessError("the services are not running")
         return self._zygote
 
-    def _spawn(self, service: Service, log: Path) -> int:
+    def _spawn(self, service: Service, log: Path) -> tuple[int, int]:
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("WALRAS_")
         }

@@ -53,6 +53,7 @@ def add_quota_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPa
     parser.add_argument(
         "--timeout-s", type=_positive, default=5, help="time for each source (%(default)s)"
     )
+    parser.set_defaults(run=run_quota)
 
 
 def run_quota(args: argparse.Namespace) -> int:

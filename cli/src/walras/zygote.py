@@ -82,9 +82,10 @@ def main() -> None:
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(wake)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    # Ctrl-C reaches the whole terminal group; who stops the services is the parent.
+    # A Ctrl-C of the terminal does not come here (the group is another one), but whoever signals
+    # this process by hand must not take the services with it: the parent stops them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    children: set[int] = set()
+    children: dict[int, int] = {}
     out, commands = sys.stdout.buffer, b""
     tell(out, event="ready")
     while True:
@@ -100,31 +101,34 @@ def main() -> None:
             *lines, commands = commands.split(b"\n")
             for line in lines:
                 obey(json.loads(line), children, out)
-    for pid in sorted(children):
+    for pid in sorted(children.values()):
         os.kill(pid, signal.SIGKILL)
 
 
-def obey(command: dict[str, Any], children: set[int], out: BinaryIO) -> None:
-    """Start a service, or send a signal to one that has not ended."""
+def obey(command: dict[str, Any], children: dict[int, int], out: BinaryIO) -> None:
+    """Start a service, or send a signal to one that has not ended.
+
+    ``children`` are the process ids of those, by the number that the parent gave their start.
+    """
     if command["do"] == "signal":
-        if command["pid"] in children:
-            os.kill(command["pid"], command["number"])
+        if command["id"] in children:
+            os.kill(children[command["id"]], command["number"])
         return
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
         become(command, parent)
-    children.add(pid)
+    children[command["id"]] = pid
     tell(out, event="started", pid=pid, id=command["id"])
 
 
-def reap(children: set[int], out: BinaryIO) -> None:
+def reap(children: dict[int, int], out: BinaryIO) -> None:
     """Tell the exit code of every child that has ended; a signal's is negative."""
-    for pid in sorted(children):
+    for number, pid in sorted(children.items()):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            children.discard(pid)
-            tell(out, event="ended", pid=pid, code=os.waitstatus_to_exitcode(status))
+            del children[number]
+            tell(out, event="ended", id=number, code=os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from walras_contracts.topics import load_topics
 from walras_launcher.container import kafka_settings
 from walras_launcher.preparation import server_properties
 from walras_launcher.pytest_plugin import OwnBroker
@@ -73,7 +76,7 @@ def _mapping(
         if key == "<<":
             result = {**anchors[(value or "").removeprefix("*")], **result}
             continue
-        if key in result and not value and key != "build":
+        if key in result and not value and key not in {"build", "environment"}:
             raise ComposeSyntaxError(f"line {number}: {key} overrides a merged block")
         if value is None or value.startswith("&"):
             block, lines = _block(lines, indent, anchors)
@@ -162,6 +165,80 @@ def test_every_service_of_the_workspace_has_its_place(compose: dict[str, Any]) -
             "redis": "service_healthy",
             "topics": "service_completed_successfully",
         }
+
+
+def settings_of(name: str, service: dict[str, Any], patch: pytest.MonkeyPatch) -> Any:
+    """Return the settings that a service has in its container."""
+    module = "walras_clearing_service" if name == "clearing" else f"walras_{name}"
+    with patch.context() as inside:
+        for variable in [v for v in os.environ if v.startswith("WALRAS_")]:
+            inside.delenv(variable)
+        for variable, value in service["environment"].items():
+            inside.setenv(variable, value)
+        return import_module(f"{module}.settings").Settings.read()
+
+
+def running(compose: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the services of the workspace that `docker compose up` starts without being told."""
+    built = {name: s for name, s in compose["services"].items() if "build" in s}
+    return {n: s for n, s in built.items() if n != "topics" and "profiles" not in s}
+
+
+def unwritten(names: Collection[str]) -> list[str]:
+    """Return the topics for whose barriers or events nobody among the services is there."""
+    topics = load_topics().values()
+    writers = {t.name: {t.producer} for t in topics if t.barriers != "none"}
+    for topic in topics:
+        if topic.barriers == "outside":
+            writers[topic.name].add("ticker")
+    return sorted(
+        f"{topic}: {writer}"
+        for topic, needed in writers.items()
+        for writer in needed - {"outside", *names}
+    )
+
+
+def test_no_two_servers_of_a_container_share_a_port(
+    compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = []
+    for name, service in running(compose).items():
+        settings = settings_of(name, service, monkeypatch)
+        ports = [settings.health_port]
+        if hasattr(settings, "http_port"):
+            ports.append(settings.http_port)
+            # Nobody outside of a container reaches its loopback.
+            assert settings.http_host == "0.0.0.0"
+            assert service["ports"] == [f"127.0.0.1:{settings.http_port}:{settings.http_port}"]
+        assert all(port > 0 for port in ports), name
+        assert len(set(ports)) == len(ports), name
+        published += [port.rpartition(":")[0] for port in service.get("ports", [])]
+    published += [
+        p.rpartition(":")[0] for n in ("kafka", "redis") for p in compose["services"][n]["ports"]
+    ]
+    assert len(set(published)) == len(published) == 3
+
+
+def test_a_step_of_the_fleet_is_as_long_as_a_tick(
+    compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    live = {n: settings_of(n, s, monkeypatch) for n, s in running(compose).items()}
+    assert live["node_agent"].interval_ms == live["ticker"].interval_ms
+    assert live["snapshot"].barriers_per_cycle() == live["clearing"].cycle_every
+    assert {settings.mode for settings in live.values()} == {"live"}
+
+
+def test_every_topic_with_barriers_has_a_writer_that_runs(compose: dict[str, Any]) -> None:
+    names = set(running(compose))
+    assert unwritten(names) == []
+    assert "fleet.done: node_agent" in unwritten(names - {"node_agent"})
+    assert "usage: node_agent" in unwritten(names - {"node_agent"})
+    assert len(unwritten(names - {"ticker"})) > 5
+
+
+def test_every_volume_is_used(compose: dict[str, Any]) -> None:
+    used = {v.partition(":")[0] for s in compose["services"].values() for v in s.get("volumes", [])}
+    assert used == set(compose["volumes"])
 
 
 def test_what_is_depended_upon_exists_and_has_a_health_check(compose: dict[str, Any]) -> None:

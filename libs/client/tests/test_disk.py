@@ -58,7 +58,13 @@ def test_a_damaged_file_is_a_fault_or_nothing_and_never_quotas(
     assert found.fault == "unreadable_sheet" or found.quotas == sheet
 
 
-@pytest.mark.parametrize("content", [b"{}", b"[]", b"null", b'{"format":9}', b'"x"', b"\xff"])
+DEEP = b'{"format":1,"quotas":' + b"[" * 200_000
+
+
+@pytest.mark.parametrize(
+    "content",
+    [*(b"{}", b"[]", b"null", b'{"format":9}', b'"x"', b"\xff"), pytest.param(DEEP, id="deep")],
+)
 def test_a_file_of_another_kind_is_a_fault(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "quota.json"
     path.write_bytes(content)

@@ -1,8 +1,10 @@
 """Market killed, Redis killed, time passes: who answers, on a real Kafka and a real Redis."""
 
-import argparse
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from walras.quota_command import EXIT_ANSWERED, EXIT_UNKNOWN, add_quota_parser, run_quota
+from walras.quota_command import EXIT_ANSWERED, EXIT_UNKNOWN
 from walras_client.ladder import Answer, Source
 from walras_client.reader import QuotaReader, ReaderOptions
 from walras_client.sheets import Quota
@@ -92,12 +94,16 @@ async def ask(options: ReaderOptions, *, later_ms: int = 0, team: str = "a") -> 
     return await QuotaReader(options, now_ms=lambda: wall_ms() + later_ms).read(team)
 
 
-def run_command(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any]:
-    parser = argparse.ArgumentParser()
-    add_quota_parser(parser.add_subparsers())
-    capsys.readouterr()
-    code = run_quota(parser.parse_args(["quota", *words, "--json", "--timeout-s", "30"]))
-    return code, json.loads(capsys.readouterr().out)
+def run_command(*words: str) -> tuple[int, Any]:
+    """Run `walras quota` as it is installed; return its exit code and its document."""
+    done = subprocess.run(
+        [sys.executable, "-m", "walras", "quota", *words, "--json", "--timeout-s", "30"],
+        env={k: v for k, v in os.environ.items() if not k.startswith("WALRAS_")},
+        capture_output=True,
+        check=False,
+    )
+    assert done.stderr == b""
+    return done.returncode, json.loads(done.stdout)
 
 
 async def fill(bootstrap: str, redis_url: str, open_decider: Callable[..., Any]) -> None:
@@ -169,23 +175,22 @@ def test_the_command_answers_from_the_market_and_says_unknown_with_a_code_of_its
     own_redis: Callable[[], RedisServer],
     open_decider: Callable[..., Any],
     tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     broker, redis = own_broker(), own_redis()
     file = tmp_path / "quota.json"
     asyncio.run(fill(broker.bootstrap, redis.url, open_decider))
     redis.kill()
     words = ["--bootstrap", broker.bootstrap, "--redis", redis.url, "--file", str(file)]
-    code, document = run_command(capsys, "b", *words, "--max-age-s", "3600")
+    code, document = run_command("b", *words, "--max-age-s", "3600")
     assert code == EXIT_ANSWERED
     assert (document["source"], document["epoch"], document["granted_in_cycle"]) == ("market", 4, 0)
     assert document["quotas"] == {"gpu": {"allocated_macc": 5000, "opportunistic_macc": 0}}
     assert document["tried"]["snapshot"] == "store_unavailable"
-    code, document = run_command(capsys, "nobody", *words, "--max-age-s", "3600")
+    code, document = run_command("nobody", *words, "--max-age-s", "3600")
     assert (code, document["source"], document["quotas"]) == (EXIT_UNKNOWN, "unknown", None)
     broker.kill()
     file.unlink()
-    code, document = run_command(capsys, "b", *words)
+    code, document = run_command("b", *words)
     assert (code, document["reason"], document["epoch"]) == (EXIT_UNKNOWN, "nothing_known", None)
     assert document["tried"] == {
         "market": "broker_unavailable",

@@ -121,12 +121,27 @@ def test_what_was_published_in_the_readers_future_has_no_age_and_is_not_fresh() 
 def test_another_logs_sheets_do_not_count() -> None:
     new = Sighting(Source.SNAPSHOT, quotas(place(1, log="new"), macc=1))
     old = Sighting(Source.DISK, quotas(place(99, log="old"), macc=9), floor(place(99, log="old")))
-    assert asked(new, old).quotas == {"gpu": Quota(1, 10)}
+    assert asked(new, old, log="new").quotas == {"gpu": Quota(1, 10)}
     assert asked(new, old, log="old").quotas == {"gpu": Quota(9, 10)}
     gone = asked(Sighting(Source.SNAPSHOT), old, log="new")
     assert (gone.source, gone.tried[1]) == (Source.UNKNOWN, (Source.DISK, "other_log"))
-    assert log_in_force([new, old], None) == "new"
+    assert log_in_force([new], None) == "new"
     assert log_in_force([Sighting(Source.SNAPSHOT, fault="x")], None) is None
+
+
+def test_where_nothing_names_the_log_the_file_is_believed_before_a_snapshot_that_contradicts() -> (
+    None
+):
+    """The broker named the file's log once; anybody's snapshot may lie in a Redis."""
+    foreign = Sighting(Source.SNAPSHOT, quotas(place(99, log="foreign"), macc=9))
+    held = Sighting(Source.DISK, quotas(place(1)), floor(place(1)))
+    found = asked(foreign, held)
+    assert (found.source, found.quotas) == (Source.DISK, {"gpu": Quota(100, 10)})
+    assert found.tried == ((Source.SNAPSHOT, "other_log"), (Source.DISK, "taken"))
+    only_floor = Sighting(Source.DISK, None, floor(place(1)))
+    assert asked(foreign, only_floor).source == Source.FLOOR
+    market = Sighting(Source.MARKET, quotas(place(2, log="foreign"), macc=9))
+    assert asked(market, foreign, held).source == Source.SNAPSHOT
 
 
 def test_inside_readers_age_by_barriers_and_nothing_ages_where_none_flow() -> None:

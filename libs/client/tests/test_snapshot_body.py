@@ -67,6 +67,9 @@ def test_a_body_of_another_kind_is_refused(path: tuple[str, ...], value: object)
         read_body(json.dumps(document).encode(), log_id="log", epoch=1, published_at_ms=0)
 
 
-def test_bytes_that_are_not_json_are_refused() -> None:
+@pytest.mark.parametrize(
+    "content", [b"\xff{", pytest.param(b'{"format":' + b"[" * 200_000, id="deep")]
+)
+def test_bytes_that_are_not_json_are_refused(content: bytes) -> None:
     with pytest.raises(SheetUnreadableError):
-        read_body(b"\xff{", log_id="log", epoch=1, published_at_ms=0)
+        read_body(content, log_id="log", epoch=1, published_at_ms=0)

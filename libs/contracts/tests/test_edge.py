@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from walras_contracts.accounts import AccountsRequested
 from walras_contracts.demand import DemandRejected, JobCancelled, JobSubmitted
-from walras_contracts.edge import PAYLOAD_BYTES_MAX, decode_edge
+from walras_contracts.edge import PAYLOAD_BYTES_MAX, decode_edge, payload_bytes_max
 from walras_contracts.event import Event
 from walras_contracts.registry import BY_TYPE
 from walras_contracts.rejections import Rejection, RejectionCode
@@ -216,6 +217,33 @@ def test_an_event_may_have_64_kib_and_not_a_byte_more() -> None:
     full = payload + b" " * (PAYLOAD_BYTES_MAX - len(payload))
     assert isinstance(read_job(full), JobSubmitted)
     assert refused(read_job(full + b" ")) == (RejectionCode.EVENT_TOO_LARGE, "")
+
+
+def pool_of(teams: int) -> bytes:
+    names = [{"team": f"team-{n:05}", "income_local_per_hour": 5} for n in range(teams)]
+    return json.dumps({"document": {**POOL, "teams": names}}).encode()
+
+
+def test_a_pool_of_thousands_of_teams_is_one_document() -> None:
+    document = pool_of(5_000)
+    assert len(document) > 3 * PAYLOAD_BYTES_MAX
+    assert isinstance(read(AccountsRequested.TYPE, document), AccountsRequested)
+    # Its size counts for its own type on its own topic only.
+    assert refused(read_job(document)) == (RejectionCode.EVENT_TOO_LARGE, "")
+    foreign = decode_edge(
+        AccountsRequested.TYPE, "i", "s", document, frozenset({JobSubmitted.TYPE})
+    )
+    assert refused(foreign) == (RejectionCode.EVENT_TOO_LARGE, "")
+
+
+def test_an_account_document_may_have_512_kib_and_not_a_byte_more() -> None:
+    most = payload_bytes_max(AccountsRequested.TYPE)
+    payload = pool_of(1)
+    full = payload + b" " * (most - len(payload))
+    assert most == 512 * 1024
+    assert isinstance(read(AccountsRequested.TYPE, full), AccountsRequested)
+    answer = read(AccountsRequested.TYPE, full + b" ")
+    assert refused(answer) == (RejectionCode.EVENT_TOO_LARGE, "")
 
 
 def test_a_megabyte_is_refused_by_its_size_before_anything_is_looked_at() -> None:

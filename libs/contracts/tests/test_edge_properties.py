@@ -18,6 +18,7 @@ from walras_contracts.registry import (
     UndecodableError,
     UnknownVersionError,
     decode_inner,
+    types_on,
 )
 from walras_contracts.rejections import Rejection, RejectionCode
 
@@ -238,13 +239,46 @@ def _sprinkle(value: Any) -> int:
     return count
 
 
-@given(name=st.text(), payload=st.binary())
+@MODELS
+@given(version=st.integers(0, 10**30), payload=st.binary())
+@settings(deadline=None, max_examples=25)
+def test_another_version_of_an_event_of_the_topic_stops_the_reader_inside(
+    model: type[Event], version: int, payload: bytes
+) -> None:
+    family = model.TYPE.rpartition(".")[0]
+    if f"{family}.v{version}" == model.TYPE:
+        version += 1
+    with pytest.raises(UnknownVersionError):
+        decode_inner(f"{family}.v{version}", payload)
+    with pytest.raises(UnknownVersionError):
+        decode_inner(f"{family}.v{version}", payload, types_on(model.TOPIC))
+
+
+@given(
+    name=st.text()
+    | st.text().map(lambda text: f"{text}.v0")
+    | st.sampled_from(["", "walras.barrier.v1", "walras.job.queued.vv", "walras.job.queued.v"]),
+    payload=st.binary(),
+)
 @settings(deadline=None)
-def test_an_unknown_version_stops_the_reader_inside(name: str, payload: bytes) -> None:
-    with pytest.raises(UnknownVersionError):
-        decode_inner(f"{name}.v0", payload)
-    with pytest.raises(UnknownVersionError):
-        decode_inner("walras.job.submitted.v2", payload)
+def test_what_is_no_event_at_all_is_undecodable_and_stops_nobody(name: str, payload: bytes) -> None:
+    if name not in BY_TYPE:
+        with pytest.raises(UndecodableError):
+            decode_inner(name, payload)
+
+
+@MODELS
+@given(random=RANDOMS)
+@SOME
+def test_an_event_on_the_topic_of_another_is_undecodable_in_any_version(
+    model: type[Event], random: Random
+) -> None:
+    other = random.choice([event for event in EVENTS if event.TOPIC != model.TOPIC])
+    payload = arbitrary_event(model, random).payload()
+    for event_type in (model.TYPE, f"{model.TYPE}7"):
+        with pytest.raises(UndecodableError, match="does not belong on this topic"):
+            decode_inner(event_type, payload, types_on(other.TOPIC))
+    assert decode_inner(model.TYPE, payload, types_on(model.TOPIC)).TYPE == model.TYPE
 
 
 @given(payload=st.binary() | values.map(lambda v: json.dumps(v).encode()), data=st.data())
@@ -264,7 +298,7 @@ def test_every_integer_has_bounds_within_int64_and_no_field_is_a_float(model: ty
             assert node.get("type") != "number"
             if node.get("type") == "integer":
                 integers += 1
-                assert -(10**18) <= node["minimum"] <= node["maximum"] <= 10**18
+                assert -(2**63) <= node["minimum"] <= node["maximum"] < 2**63
             for child in node.values():
                 walk(child)
         elif isinstance(node, list):

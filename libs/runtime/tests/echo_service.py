@@ -1,7 +1,8 @@
 """An echo stage as a process: numbers what it reads and keeps a running count in its state.
 
 Variables of the test: ECHO_SPACE keeps runs on one broker apart, ECHO_STEP_S makes steps slow,
-ECHO_RAW=0 decodes the input, ECHO_FAULT="what@gap@step" breaks the process at one point of the loop
+ECHO_RAW=0 decodes the input, ECHO_POLL_MS is how long a member of the election may go without a
+poll, ECHO_FAULT="what@gap@step" breaks the process at one point of the loop
 (gaps as in the table of `step_runner`), what being `kill`, `stop` or `outside`.
 """
 
@@ -9,14 +10,17 @@ import asyncio
 import os
 import signal
 import time
+from functools import partial
 from typing import Any, NoReturn
 
+from walras_contracts.dead_letters import DeadLettered
 from walras_contracts.topics import Topic, parse_topics
 from walras_runtime import service
 from walras_runtime.align import Aligned
 from walras_runtime.errors import StepFailedError
 from walras_runtime.health import Health
 from walras_runtime.kafka import step_runner
+from walras_runtime.kafka.election import campaign
 from walras_runtime.kafka.producing import Batches, Row, make_producer, send_rows
 from walras_runtime.kafka.step_rows import step_rows
 from walras_runtime.kafka.step_runner import StepRunner
@@ -60,7 +64,7 @@ def registry(space: str = "") -> dict[str, Topic]:
     state = f"state.{service_of(space)}"
     topics = parse_topics(
         REGISTRY
-        + topic("in", barriers="outside")
+        + topic("in", barriers="outside", events=[DeadLettered.TYPE])
         + topic("out", barriers="producer")
         + topic(state, partitions=2, cleanup="compact")
         + topic("claims", partitions=1, cleanup="compact")
@@ -107,10 +111,11 @@ class EchoStage:
         return StepResult(outputs, [StateChange("count", b"%d" % self.count)])
 
 
-def spec(*, spread: bool, space: str = "", raw: bool = True) -> StageSpec:
+def spec(*, spread: bool, space: str = "", raw: bool = True, lagged: bool = False) -> StageSpec:
+    """Return the wiring; ``lagged`` reads the input as feedback that is a table."""
     return StageSpec(
         service_of(space),
-        (Input("in", own_partition=spread, raw=raw),),
+        (Input("in", own_partition=spread, raw=raw, table=lagged, lag=int(lagged)),),
         ("out",),
         EchoStage,
         spread=spread,
@@ -238,6 +243,10 @@ async def serve(
 
 
 if __name__ == "__main__":
+    if "ECHO_POLL_MS" in os.environ:
+        vars(service)["campaign"] = partial(
+            campaign, max_poll_interval_ms=int(os.environ["ECHO_POLL_MS"])
+        )
     if "ECHO_FAULT" in os.environ:
         vars(service)["StepRunner"] = FaultyRunner
         vars(step_runner)["step_rows"] = remembered_rows

@@ -224,6 +224,7 @@ class Rig:
         *,
         spread: bool = True,
         raw: bool = True,
+        lagged: bool = False,
         traced: Telemetry | None = None,
         **settings: Any,
     ) -> AsyncIterator[InProcess]:
@@ -232,7 +233,7 @@ class Rig:
         values = {"mode": "replay", "spread": spread, **settings}
         here.task = asyncio.create_task(
             run_stages(
-                spec(spread=spread, space=self.space, raw=raw),
+                spec(spread=spread, space=self.space, raw=raw, lagged=lagged),
                 Settings.read(kafka_bootstrap=self.bootstrap, **values),
                 here.stop,
                 here.telemetry,

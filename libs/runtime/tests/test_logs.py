@@ -2,9 +2,13 @@
 
 import json
 import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,21 +54,50 @@ def test_memory_stays_bounded_however_many_templates_come() -> None:
     assert len(limit._last) <= RateLimit.MOST_TEMPLATES
 
 
-def test_lines_are_json_with_level_event_and_the_services_name(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def lines_of(capsys: pytest.CaptureFixture[str], write: Callable[[], None]) -> list[Any]:
+    """Return what a process configured as a service writes."""
     root = logging.getLogger()
     kept, level = root.handlers[:], root.level
     try:
-        logger = configure_logs("echo", "info")
-        logger.info("claimed", epoch=3)
-        logger.debug("not shown")
-        logging.getLogger("aiokafka").warning("broker %s away", 1)
-        logging.getLogger("aiokafka").warning("broker %s away", 2)
+        configure_logs("echo", "info")
+        write()
     finally:
         root.handlers[:] = kept
         root.setLevel(level)
-    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [line["event"] for line in lines] == ["claimed", "broker 1 away"]
-    assert (lines[0]["service"], lines[0]["level"], lines[0]["epoch"]) == ("echo", "info", 3)
-    assert (lines[1]["level"], lines[1]["logger"]) == ("warning", "aiokafka")
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_every_line_names_service_level_and_time_whoever_wrote_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # As modules hold it: made before anything is configured.
+    early = structlog.get_logger("walras")
+
+    def write() -> None:
+        early.info("claimed", epoch=3)
+        early.debug("not shown")
+        structlog.get_logger("walras").bind(stage="echo/0").error("stage_stopped")
+        logging.getLogger("aiokafka").warning("broker %s away", 1)
+        logging.getLogger("aiokafka").warning("broker %s away", 2)
+
+    lines = lines_of(capsys, write)
+    assert [line["event"] for line in lines] == ["claimed", "stage_stopped", "broker 1 away"]
+    assert [line["level"] for line in lines] == ["info", "error", "warning"]
+    for line in lines:
+        assert line["service"] == "echo"
+        written = datetime.fromisoformat(line["timestamp"])
+        assert written.utcoffset() == timedelta(0)
+    assert (lines[0]["epoch"], lines[1]["stage"]) == (3, "echo/0")
+    assert lines[2]["logger"] == "aiokafka"
+
+
+def test_an_exception_is_told_in_the_line_that_names_it(capsys: pytest.CaptureFixture[str]) -> None:
+    def write() -> None:
+        try:
+            raise ValueError("no such thing")
+        except ValueError:
+            structlog.get_logger("walras").exception("broken")
+
+    (line,) = lines_of(capsys, write)
+    assert line["event"] == "broken"
+    assert "ValueError: no such thing" in line["exception"]

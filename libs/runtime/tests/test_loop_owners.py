@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from libs.runtime.tests.kafka_rig import Echo, Rig, eventually
 from walras_launcher.running import Broker
 from walras_runtime import service
-from walras_runtime.errors import FencedError, ProducerFailedError
+from walras_runtime.errors import BrokerUnavailableError, FencedError, ProducerFailedError
 from walras_runtime.kafka import step_runner
-from walras_runtime.kafka.claims import claim_key, claim_value
+from walras_runtime.kafka.claims import Claim, claim_key, claim_value, read_settled_claim
+from walras_runtime.kafka.log_reading import plain_consumer
 from walras_runtime.kafka.producing import make_producer
 from walras_runtime.kafka.restoring import restore
 from walras_runtime.kafka.step_runner import StepRunner
@@ -43,9 +45,9 @@ async def test_a_zombie_that_wakes_up_inside_its_transaction_is_fenced_and_leave
         rig.check(await rig.committed(), spread=spread)
 
 
-async def replicas(rig: Rig, count: int) -> tuple[Echo, list[Echo]]:
+async def replicas(rig: Rig, count: int, **environment: str) -> tuple[Echo, list[Echo]]:
     """Start replicas; return the one that works and the others when all have joined."""
-    echoes = [rig.start_echo() for _ in range(count)]
+    echoes = [rig.start_echo(spread=False, **environment) for _ in range(count)]
     leaders: list[Echo] = []
 
     async def one_works() -> bool:
@@ -72,6 +74,30 @@ async def test_a_standby_takes_over_after_the_leader_is_killed(
         seen = await rig.committed()
         rig.check(seen, spread=False)
         assert [i.epoch for i in seen[0] if isinstance(i, BarrierMark)] == [1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.asyncio
+async def test_leader_and_standby_stay_what_they_are_however_long_nothing_is_to_be_polled(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    """The client leaves its group when nothing polls for a time, here of half a second."""
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        leader, (standby,) = await replicas(rig, 2, ECHO_POLL_MS="500")
+        steps, end = 0, time.monotonic() + 8 * 0.5
+        async with rig.writer() as writer:
+            while time.monotonic() < end:
+                await rig.feed(writer)
+                await out.until(steps)
+                steps += 1
+                await asyncio.sleep(0.05)
+        assert leader.process.poll() is None, leader.text()
+        assert (await rig.claim()).epoch == 1
+        leader.kill()
+        await rig.feed_steps(2)
+        await out.until(steps + 1)
+        assert standby.process.poll() is None, standby.text()
+        assert (await rig.claim()).epoch == 2
+        rig.check(await rig.committed(), spread=False)
 
 
 @pytest.mark.asyncio
@@ -191,3 +217,63 @@ async def test_a_restore_may_take_longer_than_any_transaction(
         async with rig.running(transaction_timeout_ms=1000) as echo:
             await out.until(0)
             assert echo.metric("walras_stage_restarts_total", partition="0") == 0
+
+
+@pytest.mark.asyncio
+async def test_a_claim_behind_another_services_open_transaction_is_waited_for(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig:
+        claims = rig.topics["claims"].full_name
+        other = make_producer(rig.bootstrap, transactional_id=f"other.{rig.space}")
+        mine = make_producer(rig.bootstrap, transactional_id=f"mine.{rig.space}")
+        key = claim_key(rig.service, 0)
+        for producer in (other, mine):
+            await producer.start()
+        async with mine.transaction():
+            await mine.send_and_wait(claims, claim_value("first", 1), key=key)
+        await other.begin_transaction()
+        await other.send_and_wait(claims, claim_value("x", 1), key=b"other/0")
+        async with mine.transaction():
+            await mine.send_and_wait(claims, claim_value("second", 2), key=key)
+        assert (await rig.claim()).incarnation == "first"  # what a plain look shows
+
+        async def settled(within_s: float) -> Claim:
+            async with plain_consumer(rig.bootstrap) as consumer:
+                return await read_settled_claim(
+                    rig.bootstrap, consumer, claims, rig.service, 0, within_s=within_s
+                )
+
+        with pytest.raises(BrokerUnavailableError, match="a transaction stays open"):
+            await settled(0.2)
+        looking = asyncio.create_task(settled(60))
+        await asyncio.wait({looking}, timeout=0.5)
+        assert not looking.done()
+        await other.commit_transaction()
+        assert await looking == Claim("second", 2)
+        for producer in (other, mine):
+            await producer.stop()
+
+
+@pytest.mark.asyncio
+async def test_epochs_grow_even_where_the_claims_have_forgotten_the_last_owner(
+    kafka_broker: Broker, tmp_path: Path
+) -> None:
+    async with Rig.opened(kafka_broker.bootstrap, tmp_path) as rig, rig.follow() as out:
+        producer = make_producer(rig.bootstrap)
+        await producer.start()
+        key, claims = claim_key(rig.service, 0), rig.topics["claims"].full_name
+        await rig.feed_steps(1)
+        await producer.send_and_wait(claims, claim_value("long ago", 6), key=key)
+        async with rig.running(spread=False, election_session_ms=1000):
+            await out.until(0)
+        # As if a reader had been shown an older claim.
+        await producer.send_and_wait(claims, claim_value("long ago", 3), key=key)
+        await producer.stop()
+        await rig.feed_steps(1)
+        async with rig.running(spread=False, election_session_ms=1000):
+            await out.until(1)
+        assert (await rig.claim()).epoch == 8
+        seen = await rig.committed()
+        rig.check(seen, spread=False)
+        assert [i.epoch for i in seen[0] if isinstance(i, BarrierMark)] == [7, 8]

@@ -1,6 +1,7 @@
 """Settings: frozen, unknown keys refused, every fault named at once with its variable."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,54 @@ def test_all_faults_are_reported_at_once_with_the_variables_that_were_read(
     assert "(was 'wide')" in lines["WALRAS_SOME_WIDTH"]
     assert "not permitted" in lines["WALRAS_SOME_HIGHT"]
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "variable", ["WALRAS_KAFKA_BOOTSTRAPS", "WALRAS_REPLICAINDEX", "WALRAS_SOMEWIDTH", "WALRAS_"]
+)
+def test_a_variable_that_is_nobodys_is_refused_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    with pytest.raises(SettingsError, match=f"^{variable}: .*not permitted"):
+        Settings.read(kafka_bootstrap="x:1", width=5)
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        *("WALRAS_CACHE_DIR", "WALRAS_REQUIRE", "WALRAS_WAIVE", "WALRAS_SEED"),
+        *("WALRAS_HYPOTHESIS_PROFILE", "WALRAS_CLEARING_BUILD", "WALRAS_QUOTA_FILE"),
+        *("WALRAS_SNAPSHOT_CYCLE_EVERY", "WALRAS_NODE_AGENT_INTERVAL_MS", "WALRAS_VIEWS_ANYTHING"),
+    ],
+)
+def test_variables_of_tools_and_of_other_services_are_none_of_its_business(
+    monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
+    assert Settings.read(kafka_bootstrap="x:1", width=5).width == 5
+
+
+def test_every_variable_that_a_tool_documents_is_let_through_by_services(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = (Path(__file__).parents[3] / "docs/settings.md").read_text("utf-8")
+    for variable in re.findall(
+        r"^\| `(WALRAS_\w+)`", page.partition("## Command line")[2], re.MULTILINE
+    ):
+        monkeypatch.setenv(variable, "1")
+    assert Settings.read(kafka_bootstrap="x:1", width=5).width == 5
+
+
+def test_a_replica_without_a_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WALRAS_REPLICA_COUNT", "2")
+    monkeypatch.setenv("WALRAS_REPLICA_INDEX", "2")
+    message = "^WALRAS_REPLICA_INDEX: 2 is not below WALRAS_REPLICA_COUNT, which is 2$"
+    with pytest.raises(SettingsError, match=message):
+        Settings.read(kafka_bootstrap="x:1", width=5)
+    monkeypatch.delenv("WALRAS_REPLICA_COUNT")
+    with pytest.raises(SettingsError, match="which is 1"):
+        Settings.read(kafka_bootstrap="x:1", width=5)
 
 
 def test_settings_cannot_be_changed() -> None:

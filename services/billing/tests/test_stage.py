@@ -75,14 +75,19 @@ class Bench:
 
 
 def pool(
-    incomes: dict[str, int], *, weight: int = 1_200_000, version: int = 1, minute: int = 0
+    incomes: dict[str, int],
+    *,
+    weight: int = 1_200_000,
+    version: int = 1,
+    minute: int = 0,
+    name: str = "p",
 ) -> Output:
     teams = tuple(TeamAccount(team=t, income_local_per_hour=i) for t, i in incomes.items())
     return emit(
         AccountsChanged(
             version=version,
             effective_ms=START_MS + minute * MINUTE_MS,
-            document=PoolDocument(pool="p", weight_micro_per_hour=weight, teams=teams),
+            document=PoolDocument(pool=name, weight_micro_per_hour=weight, teams=teams),
         )
     )
 
@@ -205,6 +210,41 @@ def test_a_wallet_holds_at_most_its_hours_of_income_and_the_rest_expires() -> No
     assert balance.earned_micro == 3_600_000
     assert balance.wallet_micro == 1_200_000
     assert balance.expired_micro == 2_400_000
+
+
+def test_a_wallet_is_frozen_while_its_team_is_in_no_pool_and_goes_with_it_into_the_next() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1}), price(0, 60_000))
+    bench.step(1, usage(0))
+    bench.step(3, pool({}, version=2, minute=5))
+    bench.step(6)
+    before = bench.balances()["t1"]
+    assert (before.wallet_micro, before.expired_micro) == (40_000, 0)
+    # The new pool's first document counts from a minute at which the boundary has passed.
+    bench.step(9, pool({"t1": 1}, name="q", weight=600_000, minute=12))
+    bench.step(11)
+    assert bench.balances()["t1"].wallet_micro == 40_000
+    assert not bench.budgets()["t1"].exhausted, "it has a wallet"
+    bench.step(16)
+
+    after = bench.balances()["t1"]
+    assert (after.pool, after.wallet_micro, after.expired_micro) == ("q", 40_000 + 30_000, 0)
+
+
+def test_a_wallet_from_a_rich_pool_is_capped_by_the_income_of_the_next_one() -> None:
+    bench = Bench()
+    platform = emit(
+        AccountsChanged(
+            version=1, effective_ms=START_MS, document=PlatformDocument(max_balance_hours=1)
+        )
+    )
+    bench.step(0, platform, pool({"t1": 1}))
+    bench.step(58, pool({}, version=2, minute=60))
+    bench.step(76, pool({"t1": 1}, name="q", weight=12_000, minute=77))
+    assert bench.balances()["t1"].wallet_micro == 1_200_000
+    bench.step(81)
+
+    assert bench.balances()["t1"].wallet_micro == 12_000
 
 
 def test_use_is_charged_at_the_price_in_force_and_may_exceed_the_wallet() -> None:

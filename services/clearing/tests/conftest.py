@@ -23,6 +23,7 @@ from walras_contracts.market import CycleRecorded, CycleSummarised, PricePublish
 from walras_contracts.money import BalancePublished, BudgetPublished
 from walras_contracts.registry import decode_inner
 from walras_contracts.topics import load_topics
+from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import JobState, JobStatusChanged, WorkClass
 from walras_runtime.memory.log import MemoryLog
 from walras_runtime.memory.runner import MemoryRunner
@@ -175,6 +176,7 @@ def status(
     market: str | None = None,
     started_ms: int | None = None,
     reason: str = "",
+    needed: int = 0,
 ) -> JobStatusChanged:
     """Where placement says that a job stands."""
     holds = state in (JobState.RUNNING, JobState.DRAINING)
@@ -191,7 +193,7 @@ def status(
         waited_ms=0,
         started_ms=started_ms,
         changed_ms=START_MS,
-        needed_macc=0,
+        needed_macc=needed,
         available_macc=0,
     )
 
@@ -292,7 +294,7 @@ class Stream:
         if state in (JobState.RUNNING, JobState.DRAINING):
             started = time_of(self.world.step) - self.draw.randrange(0, 10) * INTERVAL_MS
             return status(job.team, job.job, state, market=market, started_ms=started)
-        reason = self.draw.choice(["waiting_for_quota", "exceeds_supply"])
+        reason = self.draw.choice(list(WaitReason))
         return status(job.team, job.job, state, reason=reason)
 
     def _new_job(self) -> Event:

@@ -286,17 +286,34 @@ def test_a_team_without_funds_still_offers_its_jobs_at_no_bid() -> None:
     assert plan.bids["a"][0].bid_micro_per_hour == 0
 
 
-def test_a_job_without_a_place_is_dropped_after_ten_cycles_and_retried_every_ten() -> None:
+def test_a_job_that_placement_refuses_is_dropped_after_ten_cycles_and_retried_every_ten() -> None:
     demand = []
     since = None
     for cycle in range(100, 145):
-        view = job("huge", 99_000, types=("a",), unplaceable_since=since)
+        view = job("nowhere", types=("a",), refused=True, unplaceable_since=since)
         plan = plan_bids(cycle_input(team(view), cycle=cycle))
         since = plan.unplaceable.get(view.key, since)
         if offered(plan):
             demand.append(cycle - 100)
     assert since == 100
     assert demand == [*range(10), 20, 30, 40]
+
+
+def test_a_pending_job_larger_than_its_market_is_never_offered_a_running_one_is() -> None:
+    huge = job("huge", 10_001, types=("a",))
+    since = None
+    for cycle in range(100, 125):
+        plan = plan_bids(cycle_input(team(replace(huge, unplaceable_since=since)), cycle=cycle))
+        since = plan.unplaceable.get(huge.key, since)
+        assert offered(plan) == {}
+        assert plan.bids["a"] == ()
+    assert since == 100
+    # Supply was taken back from under it: what holds devices stays demand.
+    assert offered(plan_bids(cycle_input(team(replace(huge, running_in="a"))))) == {"a": ["huge"]}
+    # There is supply again.
+    markets = (market("a", 10_001), market("b"))
+    back = plan_bids(cycle_input(team(replace(huge, unplaceable_since=since)), markets=markets))
+    assert offered(back) == {"a": ["huge"]}
 
 
 def test_a_job_that_finds_a_place_again_is_no_longer_marked() -> None:
@@ -325,3 +342,23 @@ def test_demand_beyond_the_range_of_a_market_waits() -> None:
     plan = plan_bids(cycle_input(team(*jobs), markets=(market("a", 10**15), market("b", 0))))
     assert offered(plan) == {"a": ["j0", "j1"]}
     assert plan.bids["a"][0].demand_macc == 8 * 10**14
+
+
+@pytest.mark.parametrize("size", [10**15, 10**15 - 1000])
+def test_a_job_of_all_that_can_be_counted_evicts_nobody(size: int) -> None:
+    unfunded = team(job("giant", size, team="a-first"), name="a-first", income_micro_per_hour=0)
+    paying = team(job("runs", team="b", running_in="a"), job("waits", team="b"), name="b")
+    plan = plan_bids(cycle_input(unfunded, paying))
+    assert offered(plan) == {"a": ["runs", "waits"]}
+    assert plan.bids["a"][0].bid_micro_per_hour == 1_000_000
+
+
+def test_where_a_market_cannot_take_all_jobs_those_that_hold_devices_go_first() -> None:
+    big = 4 * 10**14
+    first = team(*(job(f"p{n}", big, team="a-first") for n in range(2)), name="a-first")
+    mixed = (job("waits", 1000, team="b"), job("runs", big, team="b", running_in="a"))
+    second = team(*mixed, job("more", 1000, team="b"), name="b")
+    plan = plan_bids(cycle_input(first, second, markets=(market("a", 10**15), market("b", 0))))
+    # In queue order of the team, whatever was taken first.
+    assert offered(plan) == {"a": ["p0", "waits", "runs", "more"]}
+    assert [bid.demand_macc for bid in plan.bids["a"]] == [big, big + 2000]

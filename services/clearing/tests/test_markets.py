@@ -8,10 +8,11 @@ import pytest
 from walras_clearing_service.bidder import plan_bids
 from walras_clearing_service.core import ClearingStage, Options
 from walras_clearing_service.cycle import Solver, market_of
-from walras_clearing_service.reports import SUMMARY_BYTES_MAX
+from walras_clearing_service.reports import RECORD_BYTES_MAX, SUMMARY_BYTES_MAX
 from walras_contracts.accounts import Gate, MarketDocument
 from walras_contracts.demand import JobQueued
 from walras_contracts.market import MarketState
+from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import JobState, JobStatusChanged
 from walras_runtime.errors import StepFailedError
 from walras_runtime.records import Barrier, Output, Record, Step, tombstone
@@ -282,6 +283,60 @@ def test_a_summary_of_very_many_pools_stays_within_fifty_kilobytes(kit: Any) -> 
     assert 100 < len(summary.pool_prices) < 401
     names = [p.pool for p in world.prices("a100")[0].pools]
     assert [p.pool for p in summary.pool_prices] == names[: len(summary.pool_prices)]
+
+
+def test_a_record_of_very_many_teams_keeps_the_first_and_says_so(kit: Any) -> None:
+    world = kit.world()
+    many = 5000
+    world.feed(
+        kit.supply("a100", 10_000),
+        *(kit.queued(f"a-very-long-name-of-a-team-{n:04d}", "j", 1000) for n in range(many)),
+    )
+    world.runner().advance()
+    record = world.records("a100")[0]
+    assert len(record.payload()) <= RECORD_BYTES_MAX
+    assert 1000 < len(record.teams) < many
+    assert record.reason == f"teams_cut: {len(record.teams)} of {many}"
+
+
+@pytest.mark.parametrize("reason", WaitReason)
+def test_a_job_has_no_place_where_placement_names_a_lack_that_only_supply_can_end(
+    kit: Any, reason: WaitReason
+) -> None:
+    status = kit.status("team-0", "a", JobState.PENDING, reason=reason.value)
+    stage = stage_with([*two_markets(kit), status], REPLAY, kit.solver)
+    refused = {
+        job.key: job.refused
+        for team in stage.state.freeze(0, 0, kit.time_of(0), ()).teams
+        for job in team.jobs
+    }
+    assert refused.pop("team-0/a") == (reason in {"no_such_type", "exceeds_supply"})
+    assert not any(refused.values())
+
+
+def test_a_job_is_demand_by_the_whole_devices_that_placement_says_it_needs_or_holds(
+    kit: Any,
+) -> None:
+    world = kit.world()
+    runner = world.runner()
+    world.feed(
+        world.document(kit.pool("pool-0", 10_000_000, {"team-0": 1, "team-1": 1})),
+        kit.supply("a100", 10_000),
+        kit.queued("team-0", "small", 1),
+        kit.queued("team-1", "whole", 2000),
+    )
+    waits = {"reason": WaitReason.WAITING_FOR_QUOTA.value, "needed": 1000}
+    world.feed(kit.status("team-0", "small", JobState.PENDING, **waits))
+    world.feed(
+        kit.status("team-0", "small", JobState.RUNNING, market="a100", started_ms=1, needed=1000)
+    )
+    world.barrier()
+    runner.advance()
+    # A status is seen one step later.
+    got = [{t.team: t.allocated_macc for t in r.teams} for r in world.records("a100")]
+    small = [each["team-0"] for each in got]
+    assert small == [1, 1, 1000, 1000]
+    assert all(each["team-1"] == 2000 for each in got)
 
 
 def test_the_digest_changes_with_any_input_and_only_then(kit: Any) -> None:

@@ -242,6 +242,22 @@ def test_a_class_change_cuts_usage_and_keeps_the_sequence() -> None:
     assert [u.seq for u in bench.usage] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_move_to_another_pool_cuts_usage_where_it_takes_effect(crash: bool) -> None:
+    bench = Bench(crash=crash)
+    moved = part(run_ms=None).model_copy(update={"pool": "q"})
+    bench.step(0, emit(part(run_ms=None)))
+    bench.step(60_000, emit(moved))
+    bench.step(120_000, vacate(120_000))
+
+    told = [(u.start_ms - START_MS, u.pool, u.work_class.value, u.seq) for u in bench.usage]
+    assert told == [
+        (0, "p", "market", 0),
+        (60_000, "q", "market", 1),
+        (120_000, "q", "overhang", 2),
+    ]
+
+
 def test_early_late_and_missing_barriers_leave_neither_gap_nor_overlap() -> None:
     bench = Bench(interval_ms=5_000)
     bench.step(0, emit(part(run_ms=None)))

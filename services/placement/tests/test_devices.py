@@ -64,8 +64,27 @@ def test_a_part_of_a_device_takes_the_whole_device() -> None:
     pool = pool_of(node("n1", 2))
     draft = pool.draft()
 
-    assert draft.take("a", 1500) == (Share("n1", (0, 1), 1500),)
+    assert draft.take("a", 1500) == (Share("n1", (0, 1), 2000),)
     assert draft.take("a", 1) is None
+
+
+@pytest.mark.parametrize(("size_macc", "whole_macc"), [(1, 300), (300, 300), (301, 600)])
+def test_a_size_is_rounded_up_to_whole_devices(size_macc: int, whole_macc: int) -> None:
+    draft = pool_of(node("n1", 2, macc=300)).draft()
+
+    assert draft.whole_macc("a", size_macc) == whole_macc
+    assert draft.whole_macc("unknown", size_macc) == size_macc
+
+
+def test_what_is_put_back_can_be_taken_again() -> None:
+    pool = pool_of(node("n1", 2), node("n2", 1))
+    draft = pool.draft()
+    first = draft.take("a", 2500)
+    assert first is not None
+    draft.put_back(first)
+
+    assert draft.take("a", 2500) == first
+    assert draft.free_macc == {"a": 0}
 
 
 def test_a_plan_on_a_draft_leaves_the_pool_alone() -> None:
@@ -77,10 +96,10 @@ def test_a_plan_on_a_draft_leaves_the_pool_alone() -> None:
 
 def test_a_held_device_cannot_be_held_again() -> None:
     pool = pool_of(node("n1", 2))
-    pool.hold("x", [Share("n1", (0,), 1000)])
+    pool.hold("x", "a", [Share("n1", (0,), 1000)])
 
     with pytest.raises(InvariantBrokenError, match="held by x"):
-        pool.hold("y", [Share("n1", (0,), 1000)])
+        pool.hold("y", "a", [Share("n1", (0,), 1000)])
     with pytest.raises(InvariantBrokenError, match="does not hold"):
         pool.release("y", Share("n1", (0,), 1000))
 
@@ -88,7 +107,7 @@ def test_a_held_device_cannot_be_held_again() -> None:
 def test_a_withdrawn_device_stays_held_names_its_lease_and_never_comes_free() -> None:
     pool = pool_of(node("n1", 2))
     share = Share("n1", (0, 1), 2000)
-    pool.hold("x", [share])
+    pool.hold("x", "a", [share])
     pool.put("n1", node("n1", 2, withheld=(1,)))
 
     assert pool.withdrawn() == {"x": None}
@@ -96,6 +115,29 @@ def test_a_withdrawn_device_stays_held_names_its_lease_and_never_comes_free() ->
     assert pool.withdrawn() == {}
     assert taken(pool, 1000) == [("n1", (0,))]
     assert pool.draft().take("a", 2000) is None
+
+
+@pytest.mark.parametrize(
+    "now",
+    [node("n1", 2, kind="b"), node("n1", 2, macc=500), node("n1", 1)],
+    ids=["another-type", "other-devices", "fewer-devices"],
+)
+def test_a_node_that_is_something_else_now_names_its_leases_until_they_are_freed(
+    now: NodePublished,
+) -> None:
+    pool = pool_of(node("n1", 2))
+    share = Share("n1", (1,), 1000)
+    pool.hold("x", "a", [share])
+    pool.put("n1", now)
+
+    assert pool.withdrawn() == {"x": None}
+    pool.check()
+    pool.put("n1", node("n1", 2))
+    assert pool.withdrawn() == {}, "it is again what it was"
+    pool.put("n1", now)
+    pool.release("x", share)
+    assert pool.withdrawn() == {}
+    pool.check()
 
 
 def test_the_check_finds_a_device_that_was_lost() -> None:
@@ -106,6 +148,25 @@ def test_the_check_finds_a_device_that_was_lost() -> None:
         pool.check()
 
 
+def spoilt(
+    nodes: dict[str, NodePublished], leases: dict[str, tuple[str, tuple[Share, ...]]]
+) -> set[str]:
+    """Leases with a device that is not there any more as what it was given as."""
+    found = set()
+    for lease, (kind, shares) in leases.items():
+        for share in shares:
+            now = nodes.get(share.node)
+            sound = (
+                now is not None
+                and now.state is NodeState.ACTIVE
+                and (now.type, now.macc_per_device * len(share.devices)) == (kind, share.size_macc)
+                and all(d < now.devices and d not in now.withheld_devices for d in share.devices)
+            )
+            if not sound:
+                found.add(lease)
+    return found
+
+
 @settings(deadline=None, max_examples=150)
 @given(seed=SEED)
 def test_any_history_conserves_devices_and_equals_a_pool_built_from_what_is_held(
@@ -114,7 +175,7 @@ def test_any_history_conserves_devices_and_equals_a_pool_built_from_what_is_held
     draw = random.Random(seed)
     pool = DevicePool()
     nodes: dict[str, NodePublished] = {}
-    leases: dict[str, tuple[Share, ...]] = {}
+    leases: dict[str, tuple[str, tuple[Share, ...]]] = {}
     for number in range(40):
         action = draw.random()
         if action < 0.35:
@@ -123,7 +184,8 @@ def test_any_history_conserves_devices_and_equals_a_pool_built_from_what_is_held
             published = node(
                 name,
                 devices,
-                kind="ab"[int(name[1]) % 2],
+                kind="ab"[int(name[1]) % 2] if draw.random() < 0.8 else draw.choice("ab"),
+                macc=draw.choice((1000, 1000, 1000, 300)),
                 withheld=tuple(d for d in range(devices) if draw.random() < 0.2),
                 state=draw.choice([NodeState.ACTIVE, NodeState.ACTIVE, *NodeState]),
             )
@@ -134,21 +196,27 @@ def test_any_history_conserves_devices_and_equals_a_pool_built_from_what_is_held
                 nodes[name] = published
                 pool.put(name, published)
         elif action < 0.75:
-            shares = pool.draft().take(draw.choice("ab"), draw.randint(1, 5000))
+            kind = draw.choice("ab")
+            size_macc = draw.randint(1, 5000)
+            shares = pool.draft().take(kind, size_macc)
             if shares is not None:
-                leases[f"l{number}"] = shares
-                pool.hold(f"l{number}", shares)
+                for share in shares:
+                    assert share.macc_per_device == nodes[share.node].macc_per_device
+                assert sum(s.size_macc for s in shares) >= size_macc
+                leases[f"l{number}"] = (kind, shares)
+                pool.hold(f"l{number}", kind, shares)
         elif leases:
             lease = draw.choice(sorted(leases))
-            for share in leases.pop(lease):
+            for share in leases.pop(lease)[1]:
                 pool.release(lease, share)
         pool.check()
+        assert set(pool.withdrawn()) == spoilt(nodes, leases)
 
     rebuilt = DevicePool()
     for name in sorted(nodes, reverse=True):
         rebuilt.put(name, nodes[name])
-    for lease, shares in leases.items():
-        rebuilt.hold(lease, shares)
+    for lease, (kind, shares) in leases.items():
+        rebuilt.hold(lease, kind, shares)
     rebuilt.check()
     for kind in "ab":
         assert pool.free_macc.get(kind, 0) == rebuilt.free_macc.get(kind, 0)

@@ -1,237 +1,66 @@
 """Placement alone on a log: what it decides, case by case, and that a crash changes nothing."""
 
-from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 
-from walras_contracts.capacity import NodePublished, NodeState
-from walras_contracts.demand import Drainability, JobQueued
+from walras_contracts.capacity import NodeState
+from walras_contracts.demand import JobQueued
 from walras_contracts.event import Event
-from walras_contracts.market import MarketQuota, QuotaGranted
-from walras_contracts.registry import decode_inner
-from walras_contracts.topics import load_topics
-from walras_contracts.work import (
-    JobState,
-    JobStatusChanged,
-    LeaseGranted,
-    LeaseState,
-    LeaseStatusChanged,
-    VacateRequested,
-    WorkClass,
-)
-from walras_placement.plan import (
-    CANCELLED,
-    DEVICE_WITHDRAWN,
-    EXCEEDS_SUPPLY,
-    NO_SUCH_TYPE,
-    PRICE_ABOVE_LIMIT,
-    QUOTA_LOST,
-    WAITING_FOR_DEVICES,
-    WAITING_FOR_QUOTA,
-)
-from walras_placement.settings import Settings
-from walras_placement.wiring import build
-from walras_runtime.memory.log import MemoryLog
-from walras_runtime.memory.runner import MemoryRunner, state_digest_input
-from walras_runtime.records import Barrier, Output, emit, tombstone
+from walras_contracts.wait_reasons import WaitReason
+from walras_contracts.work import JobState, JobStatusChanged, LeaseGranted, WorkClass
+from walras_placement.plan import VacateReason
+from walras_runtime.memory.runner import state_digest_input
+from walras_runtime.records import Output, tombstone
 
-START_MS = 1_728_000_000
 MINUTE_MS = 60_000
-INPUTS = ("nodes", "quotas", "queue", "lease.status")
-OUTPUTS = ("leases", "vacate", "job.status")
 
 
-class Bench:
-    """Placement on a log; jobs, quotas and freed leases are given by hand."""
-
-    def __init__(self, *, crash: bool = False) -> None:
-        self.log = MemoryLog(load_topics())
-        self.now_ms = START_MS
-        self._crash = crash
-        self._number = -1
-        self._spec = build(Settings(kafka_bootstrap="none"))
-        self._runner = MemoryRunner(self._spec, self.log)
-        self._read: dict[tuple[str, int], int] = {}
-        self._positions: dict[str, int] = {}
-        self.statuses: dict[str, JobStatusChanged] = {}
-        self.leases: dict[str, dict[str, LeaseGranted]] = {}
-
-    def step(self, *given: Output) -> list[Event | Output]:
-        """Do one step; return what was written, tombstones as outputs."""
-        self._number += 1
-        self.now_ms = START_MS + self._number * MINUTE_MS
-        self.log.append(given)
-        for topic in INPUTS:
-            for partition in self.log.partitions(topic):
-                self.log.append_barrier(topic, partition, Barrier(self._number, self.now_ms))
-        if self._crash:
-            self._runner = MemoryRunner(self._spec, self.log)
-        assert self._runner.advance() == 1
-        return self._written()
-
-    def _written(self) -> list[Event | Output]:
-        found: list[Event | Output] = []
-        for topic in OUTPUTS:
-            for partition in self.log.partitions(topic):
-                start = self._read.get((topic, partition), 0)
-                for entry in self.log.read(topic, partition, start):
-                    self._read[topic, partition] = entry.offset + 1
-                    if entry.barrier is not None:
-                        continue
-                    if entry.payload is None:
-                        found.append(Output(topic, entry.key, "", entry.type, None))
-                        continue
-                    event = decode_inner(entry.type, entry.payload)
-                    found.append(event)
-                    if isinstance(event, JobStatusChanged):
-                        self.statuses[event.job] = event
-                    elif isinstance(event, LeaseGranted):
-                        self.leases.setdefault(event.job, {})[event.node] = event
-        return found
-
-    def job(
-        self,
-        name: str,
-        size: int,
-        *,
-        team: str = "t1",
-        types: Sequence[str] = ("a",),
-        limit: int | None = None,
-        cancelled: bool = False,
-        minimum_run_ms: int = 0,
-    ) -> Output:
-        position = self._positions.setdefault(name, len(self._positions))
-        return emit(
-            JobQueued(
-                team=team,
-                pool="p",
-                job=name,
-                types=tuple(types),
-                size_macc=size * 1000,
-                gang=True,
-                limit_micro=limit,
-                expected_run_ms=600_000,
-                minimum_run_ms=minimum_run_ms,
-                drainability=Drainability.RESTART,
-                deadline_ms=None,
-                submitted_ms=START_MS,
-                position=position,
-                revision=0,
-                cancelled=cancelled,
-            )
-        )
-
-    def freed(self, name: str, outcome: str = "finished", left_ms: int = 0) -> list[Output]:
-        return [
-            emit(
-                LeaseStatusChanged(
-                    lease=part.lease,
-                    node=part.node,
-                    team=part.team,
-                    job=part.job,
-                    state=LeaseState.FREED,
-                    outcome=outcome,
-                    remaining_run_ms=left_ms,
-                    at_ms=self.now_ms + MINUTE_MS,
-                )
-            )
-            for part in self.leases.pop(name).values()
-        ]
-
-    def states(self) -> dict[str, str]:
-        return {name: status.state.value for name, status in sorted(self.statuses.items())}
-
-    def reasons(self) -> dict[str, str]:
-        return {name: status.reason for name, status in sorted(self.statuses.items())}
-
-
-def node(name: str, devices: int, kind: str = "a", state: NodeState = NodeState.ACTIVE) -> Output:
-    return emit(
-        NodePublished(
-            node=name,
-            type=kind,
-            cell="c",
-            devices=devices,
-            macc_per_device=1000,
-            owner_pool=None,
-            withheld_devices=(),
-            state=state,
-        )
-    )
-
-
-def quota(team: str, **markets: tuple[int, int, int]) -> Output:
-    """Return a team's quota: per market bought and opportunistic devices, and the price."""
-    return emit(
-        QuotaGranted(
-            team=team,
-            pool="p",
-            cycle=0,
-            market_time_ms=START_MS,
-            markets=tuple(
-                MarketQuota(
-                    market=market,
-                    allocated_macc=bought * 1000,
-                    opportunistic_macc=opportunistic * 1000,
-                    price_micro=price,
-                )
-                for market, (bought, opportunistic, price) in sorted(markets.items())
-            ),
-        )
-    )
-
-
-def vacates(written: Iterable[Event | Output]) -> dict[str, str]:
-    return {e.job: e.reason for e in written if isinstance(e, VacateRequested)}
-
-
-def granted(written: Iterable[Event | Output]) -> list[str]:
-    return [e.job for e in written if isinstance(e, LeaseGranted)]
-
-
-def test_quota_is_spent_in_queue_order_and_what_does_not_fit_is_passed_over() -> None:
-    bench = Bench()
+def test_quota_is_spent_in_queue_order_and_what_does_not_fit_is_passed_over(kit: Any) -> None:
+    bench = kit.bench()
     written = bench.step(
-        node("n1", 8),
-        quota("t1", a=(4, 0, 5)),
+        kit.node("n1", 8),
+        kit.quota("t1", a=(4, 0, 5)),
         bench.job("j1", 3),
         bench.job("j2", 2),
         bench.job("j3", 1),
         bench.job("j4", 1),
     )
 
-    assert sorted(granted(written)) == ["j1", "j3"]
+    assert sorted(kit.granted(written)) == ["j1", "j3"]
     assert bench.reasons() == {
         "j1": "",
-        "j2": WAITING_FOR_QUOTA,
+        "j2": WaitReason.WAITING_FOR_QUOTA,
         "j3": "",
-        "j4": WAITING_FOR_QUOTA,
+        "j4": WaitReason.WAITING_FOR_QUOTA,
     }
 
 
-def test_a_limit_below_the_price_keeps_a_job_from_bought_but_not_from_opportunistic_quota() -> None:
-    bench = Bench()
+def test_a_limit_below_the_price_keeps_a_job_from_bought_but_not_from_opportunistic_quota(
+    kit: Any,
+) -> None:
+    bench = kit.bench()
     bench.step(
-        node("n1", 8),
-        quota("t1", a=(4, 1, 100)),
+        kit.node("n1", 8),
+        kit.quota("t1", a=(4, 1, 100)),
         bench.job("j1", 2, limit=99),
         bench.job("j2", 1, limit=99),
         bench.job("j3", 1, limit=100),
         bench.job("j4", 1, limit=0),
     )
 
-    assert bench.statuses["j1"].reason == PRICE_ABOVE_LIMIT
+    assert bench.statuses["j1"].reason == WaitReason.PRICE_ABOVE_LIMIT
     assert bench.statuses["j2"].work_class is WorkClass.OPPORTUNISTIC
     assert bench.statuses["j3"].work_class is WorkClass.MARKET
-    assert bench.statuses["j4"].reason == WAITING_FOR_QUOTA
+    assert bench.statuses["j4"].reason == WaitReason.WAITING_FOR_QUOTA
 
 
-def test_a_job_takes_the_first_acceptable_type_with_quota_and_devices() -> None:
-    bench = Bench()
+def test_a_job_takes_the_first_acceptable_type_with_quota_and_devices(kit: Any) -> None:
+    bench = kit.bench()
     bench.step(
-        node("n1", 1, "a"),
-        node("n2", 4, "b"),
-        quota("t1", a=(4, 0, 5), b=(4, 0, 5)),
+        kit.node("n1", 1, "a"),
+        kit.node("n2", 4, "b"),
+        kit.quota("t1", a=(4, 0, 5), b=(4, 0, 5)),
         bench.job("j1", 2, types=("zz", "a", "b")),
         bench.job("j2", 1, types=("a", "b")),
     )
@@ -240,12 +69,12 @@ def test_a_job_takes_the_first_acceptable_type_with_quota_and_devices() -> None:
     assert bench.statuses["j2"].market == "a"
 
 
-def test_the_reason_names_what_is_nearest_to_a_start() -> None:
-    bench = Bench()
+def test_the_reason_names_what_is_nearest_to_a_start(kit: Any) -> None:
+    bench = kit.bench()
     bench.step(
-        node("n1", 2, "a"),
-        quota("t1", a=(9, 0, 50)),
-        quota("t2", a=(9, 0, 50)),
+        kit.node("n1", 2, "a"),
+        kit.quota("t1", a=(9, 0, 50)),
+        kit.quota("t2", a=(9, 0, 50)),
         bench.job("busy", 1, team="t2"),
         bench.job("j1", 1, types=("zz",)),
         bench.job("j2", 3, types=("zz", "a")),
@@ -256,21 +85,21 @@ def test_the_reason_names_what_is_nearest_to_a_start() -> None:
 
     # t1 comes before t2 by id, so its two-device job is served before "busy".
     assert bench.reasons() == {
-        "busy": WAITING_FOR_DEVICES,
-        "j1": NO_SUCH_TYPE,
-        "j2": EXCEEDS_SUPPLY,
-        "j3": PRICE_ABOVE_LIMIT,
+        "busy": WaitReason.WAITING_FOR_DEVICES,
+        "j1": WaitReason.NO_SUCH_TYPE,
+        "j2": WaitReason.EXCEEDS_SUPPLY,
+        "j3": WaitReason.PRICE_ABOVE_LIMIT,
         "j4": "",
-        "j5": WAITING_FOR_QUOTA,
+        "j5": WaitReason.WAITING_FOR_QUOTA,
     }
 
 
-def test_bought_quota_of_every_team_goes_before_opportunistic_quota_of_any() -> None:
-    bench = Bench()
+def test_bought_quota_of_every_team_goes_before_opportunistic_quota_of_any(kit: Any) -> None:
+    bench = kit.bench()
     bench.step(
-        node("n1", 1),
-        quota("t1", a=(0, 1, 5)),
-        quota("t2", a=(1, 0, 5)),
+        kit.node("n1", 1),
+        kit.quota("t1", a=(0, 1, 5)),
+        kit.quota("t2", a=(1, 0, 5)),
         bench.job("free", 1, team="t1"),
         bench.job("paid", 1, team="t2"),
     )
@@ -278,10 +107,14 @@ def test_bought_quota_of_every_team_goes_before_opportunistic_quota_of_any() -> 
     assert bench.states() == {"free": "pending", "paid": "running"}
 
 
-def test_a_gang_over_several_nodes_gets_all_parts_in_one_step() -> None:
-    bench = Bench()
+def test_a_gang_over_several_nodes_gets_all_parts_in_one_step(kit: Any) -> None:
+    bench = kit.bench()
     written = bench.step(
-        node("n1", 2), node("n2", 2), node("n3", 2), quota("t1", a=(5, 0, 5)), bench.job("j1", 5)
+        kit.node("n1", 2),
+        kit.node("n2", 2),
+        kit.node("n3", 2),
+        kit.quota("t1", a=(5, 0, 5)),
+        bench.job("j1", 5),
     )
 
     parts = [e for e in written if isinstance(e, LeaseGranted)]
@@ -290,21 +123,21 @@ def test_a_gang_over_several_nodes_gets_all_parts_in_one_step() -> None:
     assert sum(p.size_macc for p in parts) == 5000
 
 
-def test_lost_quota_turns_work_opportunistic_where_there_is_room_and_vacates_the_rest_once() -> (
-    None
-):
-    bench = Bench()
+def test_lost_quota_turns_work_opportunistic_where_there_is_room_and_vacates_the_rest_once(
+    kit: Any,
+) -> None:
+    bench = kit.bench()
     bench.step(
-        node("n1", 8),
-        quota("t1", a=(4, 0, 5)),
-        bench.job("j1", 2, limit=30),
+        kit.node("n1", 8),
+        kit.quota("t1", a=(4, 0, 5)),
+        bench.job("j1", 1, limit=30),
         bench.job("j2", 1, limit=20),
         bench.job("j3", 1, limit=10),
     )
-    written = bench.step(quota("t1", a=(2, 1, 5)))
+    written = bench.step(kit.quota("t1", a=(1, 1, 5)))
 
     # The lowest limits lose their bought quota; of the two, the higher one may stay for nothing.
-    assert vacates(written) == {"j3": QUOTA_LOST}
+    assert kit.vacates(written) == {"j3": VacateReason.QUOTA_LOST}
     assert bench.statuses["j1"].work_class is WorkClass.MARKET
     assert bench.statuses["j2"].work_class is WorkClass.OPPORTUNISTIC
     assert bench.statuses["j3"].state is JobState.DRAINING
@@ -312,34 +145,41 @@ def test_lost_quota_turns_work_opportunistic_where_there_is_room_and_vacates_the
     assert bench.step() == []
 
 
-def test_an_opportunistic_job_is_promoted_when_its_team_has_bought_enough() -> None:
-    bench = Bench()
-    bench.step(node("n1", 2), quota("t1", a=(0, 2, 5)), bench.job("j1", 2))
-    written = bench.step(quota("t1", a=(2, 0, 5)))
+def test_an_opportunistic_job_is_promoted_when_its_team_has_bought_enough(kit: Any) -> None:
+    bench = kit.bench()
+    bench.step(kit.node("n1", 2), kit.quota("t1", a=(0, 2, 5)), bench.job("j1", 2))
+    written = bench.step(kit.quota("t1", a=(2, 0, 5)))
 
-    assert vacates(written) == {}
+    assert kit.vacates(written) == {}
     assert bench.leases["j1"]["n1"].work_class is WorkClass.MARKET
 
 
-def test_victims_of_one_limit_are_few_then_young() -> None:
-    bench = Bench()
-    bench.step(node("n1", 16), quota("t1", a=(11, 0, 5)), bench.job("big", 8), bench.job("old", 1))
+def test_few_jobs_leave_and_of_them_those_that_have_done_least(kit: Any) -> None:
+    bench = kit.bench()
+    bench.step(
+        kit.node("n1", 16), kit.quota("t1", a=(11, 0, 5)), bench.job("big", 8), bench.job("old", 1)
+    )
     bench.step(bench.job("young", 1), bench.job("younger", 1))
 
-    assert vacates(bench.step(quota("t1", a=(10, 0, 5)))) == {"younger": QUOTA_LOST}
-    assert vacates(bench.step(quota("t1", a=(5, 0, 5)))) == {"big": QUOTA_LOST}
+    assert kit.vacates(bench.step(kit.quota("t1", a=(10, 0, 5)))) == {
+        "younger": VacateReason.QUOTA_LOST
+    }
+    assert kit.vacates(bench.step(kit.quota("t1", a=(5, 0, 5)))) == {"big": VacateReason.QUOTA_LOST}
 
 
-def test_a_victim_that_turns_out_not_to_be_needed_stays() -> None:
-    bench = Bench()
+def test_one_job_with_a_high_limit_leaves_before_two_with_low_ones(kit: Any) -> None:
+    bench = kit.bench()
     bench.step(
-        node("n1", 9),
-        quota("t1", a=(9, 0, 5)),
+        kit.node("n1", 10),
+        kit.quota("t1", a=(10, 0, 5)),
         bench.job("cheap", 1, limit=10),
+        bench.job("cheaper", 1, limit=9),
         bench.job("large", 8, limit=20),
     )
 
-    assert vacates(bench.step(quota("t1", a=(1, 0, 5)))) == {"large": QUOTA_LOST}
+    assert kit.vacates(bench.step(kit.quota("t1", a=(8, 0, 5)))) == {
+        "large": VacateReason.QUOTA_LOST
+    }
 
 
 @pytest.mark.parametrize(
@@ -352,22 +192,22 @@ def test_a_victim_that_turns_out_not_to_be_needed_stays() -> None:
     ],
 )
 def test_a_price_above_the_limit_ends_a_run_that_is_not_retained(
-    minimum_run_ms: int, price: int, leaves: bool
+    kit: Any, minimum_run_ms: int, price: int, leaves: bool
 ) -> None:
-    bench = Bench()
+    bench = kit.bench()
     bench.step(
-        node("n1", 1),
-        quota("t1", a=(1, 0, 5)),
+        kit.node("n1", 1),
+        kit.quota("t1", a=(1, 0, 5)),
         bench.job("j1", 1, limit=100, minimum_run_ms=minimum_run_ms),
     )
-    written = bench.step(quota("t1", a=(1, 0, price)))
+    written = bench.step(kit.quota("t1", a=(1, 0, price)))
 
-    assert vacates(written) == ({"j1": PRICE_ABOVE_LIMIT} if leaves else {})
+    assert kit.vacates(written) == ({"j1": VacateReason.PRICE_ABOVE_LIMIT} if leaves else {})
 
 
-def test_a_finished_job_is_told_once_and_forgotten_with_its_queue_record() -> None:
-    bench = Bench()
-    bench.step(node("n1", 1), quota("t1", a=(1, 0, 5)), bench.job("j1", 1))
+def test_a_finished_job_is_told_once_and_forgotten_with_its_queue_record(kit: Any) -> None:
+    bench = kit.bench()
+    bench.step(kit.node("n1", 1), kit.quota("t1", a=(1, 0, 5)), bench.job("j1", 1))
     lease = bench.leases["j1"]["n1"]
     freed = bench.freed("j1")
     written = bench.step(*freed)
@@ -380,16 +220,16 @@ def test_a_finished_job_is_told_once_and_forgotten_with_its_queue_record() -> No
     assert state_digest_input(bench.log, "placement") == {}
 
 
-def test_a_vacated_job_is_pending_again_with_what_is_left_of_it() -> None:
-    bench = Bench()
-    bench.step(node("n1", 1), quota("t1", a=(1, 0, 5)), bench.job("j1", 1))
+def test_a_vacated_job_is_pending_again_with_what_is_left_of_it(kit: Any) -> None:
+    bench = kit.bench()
+    bench.step(kit.node("n1", 1), kit.quota("t1", a=(1, 0, 5)), bench.job("j1", 1))
     first = bench.leases["j1"]["n1"]
-    bench.step(quota("t1", a=(0, 0, 5)))
+    bench.step(kit.quota("t1", a=(0, 0, 5)))
     bench.step(*bench.freed("j1", "vacated", 480_000))
     assert bench.statuses["j1"].state is JobState.PENDING
     assert bench.statuses["j1"].remaining_run_ms == 480_000
     bench.step()
-    bench.step(quota("t1", a=(1, 0, 5)))
+    bench.step(kit.quota("t1", a=(1, 0, 5)))
 
     again = bench.leases["j1"]["n1"]
     assert (again.attempt, again.remaining_run_ms) == (first.attempt + 1, 480_000)
@@ -397,50 +237,142 @@ def test_a_vacated_job_is_pending_again_with_what_is_left_of_it() -> None:
     assert bench.statuses["j1"].waited_ms == 2 * MINUTE_MS
 
 
-def test_a_cancelled_job_ends_at_once_while_pending_and_after_its_drain_while_running() -> None:
-    bench = Bench()
-    bench.step(node("n1", 1), quota("t1", a=(1, 0, 5)), bench.job("j1", 1), bench.job("j2", 1))
+def test_a_cancelled_job_ends_at_once_while_pending_and_after_its_drain_while_running(
+    kit: Any,
+) -> None:
+    bench = kit.bench()
+    bench.step(
+        kit.node("n1", 1), kit.quota("t1", a=(1, 0, 5)), bench.job("j1", 1), bench.job("j2", 1)
+    )
     written = bench.step(bench.job("j1", 1, cancelled=True), bench.job("j2", 1, cancelled=True))
 
-    assert vacates(written) == {"j1": CANCELLED}
+    assert kit.vacates(written) == {"j1": VacateReason.CANCELLED}
     assert bench.states() == {"j1": "draining", "j2": "cancelled"}
     bench.step(*bench.freed("j1", "vacated", 1))
     assert bench.states() == {"j1": "cancelled", "j2": "cancelled"}
 
 
-def test_a_draining_job_that_finishes_in_time_is_finished_though_cancelled() -> None:
-    bench = Bench()
-    bench.step(node("n1", 1), quota("t1", a=(1, 0, 5)), bench.job("j1", 1))
+def test_a_draining_job_that_finishes_in_time_is_finished_though_cancelled(kit: Any) -> None:
+    bench = kit.bench()
+    bench.step(kit.node("n1", 1), kit.quota("t1", a=(1, 0, 5)), bench.job("j1", 1))
     bench.step(bench.job("j1", 1, cancelled=True))
     bench.step(*bench.freed("j1"))
 
     assert bench.states() == {"j1": "finished"}
 
 
-def test_a_job_on_a_withdrawn_device_leaves_and_its_device_is_not_given_again() -> None:
-    bench = Bench()
-    bench.step(node("n1", 1), quota("t1", a=(1, 0, 5)), bench.job("j1", 1))
-    assert vacates(bench.step(node("n1", 1, state=NodeState.WITHHELD))) == {"j1": DEVICE_WITHDRAWN}
+def test_a_job_on_a_withdrawn_device_leaves_and_its_device_is_not_given_again(kit: Any) -> None:
+    bench = kit.bench()
+    bench.step(kit.node("n1", 1), kit.quota("t1", a=(1, 0, 5)), bench.job("j1", 1))
+    assert kit.vacates(bench.step(kit.node("n1", 1, state=NodeState.WITHHELD))) == {
+        "j1": VacateReason.DEVICE_WITHDRAWN
+    }
     written = bench.step(*bench.freed("j1", "vacated", 5))
 
-    assert granted(written) == []
-    assert bench.statuses["j1"].reason == NO_SUCH_TYPE
+    assert kit.granted(written) == []
+    assert bench.statuses["j1"].reason == WaitReason.NO_SUCH_TYPE
 
 
-def test_a_changed_limit_reaches_the_lease_that_runs() -> None:
-    bench = Bench()
-    bench.step(node("n1", 1), quota("t1", a=(1, 0, 5)), bench.job("j1", 1, limit=9))
+@pytest.mark.parametrize(
+    "changed", [{"kind": "b"}, {"macc_per_device": 500}], ids=["another-type", "another-size"]
+)
+def test_a_job_on_a_node_that_is_something_else_now_leaves(
+    kit: Any, changed: dict[str, Any]
+) -> None:
+    bench = kit.bench()
+    bench.step(kit.node("n1", 1), kit.quota("t1", a=(1, 0, 5)), bench.job("j1", 1))
+
+    assert kit.vacates(bench.step(kit.node("n1", 1, **changed))) == {
+        "j1": VacateReason.DEVICE_WITHDRAWN
+    }
+    assert kit.granted(bench.step(kit.node("n1", 1), kit.quota("t1", a=(4, 4, 5)))) == [], (
+        "not freed yet"
+    )
+    assert kit.granted(bench.step(*bench.freed("j1", "vacated", 5))) == ["j1"]
+
+
+def test_small_jobs_use_quota_by_the_whole_devices_that_they_hold(kit: Any) -> None:
+    bench = kit.bench()
+    jobs = [bench.job(f"j{number}", 0, size_macc=1) for number in range(8)]
+    bench.step(kit.node("n1", 8), kit.quota("t1", a=(2, 1, 5)), *jobs)
+
+    held = {name: part["n1"] for name, part in bench.leases.items()}
+    assert {name: part.size_macc for name, part in held.items()} == {
+        "j0": 1000,
+        "j1": 1000,
+        "j2": 1000,
+    }
+    assert held["j2"].work_class is WorkClass.OPPORTUNISTIC
+    # What a job needs and holds is on record, so that the auction can count it.
+    assert {status.needed_macc for status in bench.statuses.values()} == {1000}
+    assert bench.statuses["j3"].reason == WaitReason.WAITING_FOR_QUOTA
+    assert kit.vacates(bench.step(kit.quota("t1", a=(1, 1, 5)))) == {"j2": VacateReason.QUOTA_LOST}
+
+
+@pytest.mark.parametrize("bought", [True, False])
+def test_a_job_whose_devices_exceed_its_quota_leaves_them_to_others(kit: Any, bought: bool) -> None:
+    def quota(team: str, devices: int) -> Output:
+        output: Output = kit.quota(team, a=(devices, 0, 5) if bought else (0, devices, 5))
+        return output
+
+    bench = kit.bench()
+    bench.step(
+        kit.node("n1", 2, macc_per_device=800),
+        quota("t1", 1),
+        quota("t2", 2),
+        bench.job("j1", 1),
+        bench.job("j2", 1, team="t2"),
+    )
+
+    assert bench.states() == {"j1": "pending", "j2": "running"}
+    assert bench.statuses["j1"].reason == WaitReason.WAITING_FOR_QUOTA
+    assert (bench.statuses["j1"].needed_macc, bench.statuses["j1"].available_macc) == (1600, 1000)
+
+
+def test_a_changed_limit_reaches_the_lease_that_runs(kit: Any) -> None:
+    bench = kit.bench()
+    bench.step(kit.node("n1", 1), kit.quota("t1", a=(1, 0, 5)), bench.job("j1", 1, limit=9))
     bench.step(bench.job("j1", 1, limit=7))
 
     assert bench.leases["j1"]["n1"].limit_micro == 7
 
 
-def test_two_teams_may_use_the_same_job_id() -> None:
-    bench = Bench()
+def test_a_team_that_moves_takes_its_running_and_leaving_leases_to_its_new_pool_once(
+    kit: Any,
+) -> None:
+    bench = kit.bench()
+    bench.step(
+        kit.node("n1", 2), kit.quota("t1", a=(2, 0, 5)), bench.job("j1", 1), bench.job("j2", 1)
+    )
+    bench.step(bench.job("j2", 1, cancelled=True))
+    written = bench.step(bench.job("j1", 1, pool="q"), bench.job("j2", 1, pool="q", cancelled=True))
+
+    assert sorted(kit.granted(written)) == ["j1", "j2"]
+    assert {part["n1"].pool for part in bench.leases.values()} == {"q"}
+    assert kit.granted(bench.step(bench.job("j1", 1, pool="q"))) == []
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_the_retention_gap_is_that_of_the_platform_document_in_force(kit: Any, crash: bool) -> None:
+    bench = kit.bench(crash=crash)
+    bench.step(
+        kit.gap(1, 0, 300_000),
+        kit.gap(2, 3, 200_000),
+        kit.node("n1", 1),
+        kit.quota("t1", a=(1, 0, 5)),
+        bench.job("j1", 1, limit=100, minimum_run_ms=600_000),
+    )
+    assert kit.vacates(bench.step(kit.quota("t1", a=(1, 0, 130)))) == {}
+    assert kit.vacates(bench.step()) == {}
+    assert kit.vacates(bench.step()) == {"j1": VacateReason.PRICE_ABOVE_LIMIT}
+
+
+def test_two_teams_may_use_the_same_job_id(kit: Any) -> None:
+    bench = kit.bench()
     written = bench.step(
-        node("n1", 2),
-        quota("t1", a=(1, 0, 5)),
-        quota("t2", a=(1, 0, 5)),
+        kit.node("n1", 2),
+        kit.quota("t1", a=(1, 0, 5)),
+        kit.quota("t2", a=(1, 0, 5)),
         bench.job("same", 1, team="t1"),
         bench.job("same", 1, team="t2"),
     )
@@ -448,19 +380,19 @@ def test_two_teams_may_use_the_same_job_id() -> None:
     assert len({e.lease for e in written if isinstance(e, LeaseGranted)}) == 2
 
 
-def handover(bench: Bench) -> list[list[Event | Output]]:
+def handover(kit: Any, bench: Any) -> list[list[Event | Output]]:
     """Three teams of two devices each; one runs two jobs of three, the others claim theirs."""
     written = [
         bench.step(
-            node("n1", 6),
-            quota("A", a=(6, 0, 5)),
+            kit.node("n1", 6),
+            kit.quota("A", a=(6, 0, 5)),
             bench.job("a1", 3, team="A"),
             bench.job("a2", 3, team="A"),
         ),
         bench.step(
-            quota("A", a=(2, 0, 5)),
-            quota("B", a=(2, 0, 5)),
-            quota("C", a=(2, 0, 5)),
+            kit.quota("A", a=(2, 0, 5)),
+            kit.quota("B", a=(2, 0, 5)),
+            kit.quota("C", a=(2, 0, 5)),
             bench.job("b1", 2, team="B"),
             bench.job("c1", 2, team="C"),
         ),
@@ -471,10 +403,12 @@ def handover(bench: Bench) -> list[list[Event | Output]]:
     return written
 
 
-def test_two_claims_in_one_tick_never_bring_the_devices_in_use_above_those_present() -> None:
-    bench = Bench()
+def test_two_claims_in_one_tick_never_bring_the_devices_in_use_above_those_present(
+    kit: Any,
+) -> None:
+    bench = kit.bench()
     held: dict[str, int] = {}
-    for written in handover(bench):
+    for written in handover(kit, bench):
         # Freed parts end their records before others may start in the same step.
         for output in [e for e in written if isinstance(e, Output) and e.topic == "leases"]:
             del held[output.key]
@@ -490,9 +424,9 @@ def test_two_claims_in_one_tick_never_bring_the_devices_in_use_above_those_prese
     }
 
 
-def test_a_crash_before_every_step_leaves_the_same_log() -> None:
-    whole, crashed = Bench(), Bench(crash=True)
-    handover(whole)
-    handover(crashed)
+def test_a_crash_before_every_step_leaves_the_same_log(kit: Any) -> None:
+    whole, crashed = kit.bench(), kit.bench(crash=True)
+    handover(kit, whole)
+    handover(kit, crashed)
 
     assert crashed.log.entries == whole.log.entries

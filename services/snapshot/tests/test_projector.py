@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -208,5 +209,43 @@ def test_a_broker_killed_in_the_middle_is_followed_again_when_it_is_back(
         # The log is the same one, so its key is.
         async with open_redis(redis.url) as client:
             assert len(await known_logs(client)) == 1
+
+    asyncio.run(run())
+
+
+def test_another_log_at_the_same_address_is_kept_under_a_key_of_its_own(
+    own_broker: Callable[[], KafkaBroker],
+    own_redis: Callable[[], RedisServer],
+    open_decider: Callable[..., Any],
+) -> None:
+    broker, redis = own_broker(), own_redis()
+
+    async def log_id() -> str | None:
+        # A transaction's markers are written after its commit was answered.
+        return await read_log_id(broker.bootstrap, CYCLES)
+
+    async def run() -> None:
+        async with open_decider(broker.bootstrap) as decider:
+            for number in range(4):
+                await decider.step(number, beginning() if number == 0 else [])
+        first_id = await until(log_id, "the first log")
+        async with projecting(broker.bootstrap, redis.url, Health()):
+            before = await shown(redis.url, 3)
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(shutil.rmtree, broker.directory / "data")
+            await asyncio.to_thread(broker.restart)
+            async with open_decider(broker.bootstrap) as decider:
+                await decider.step(0, beginning())
+            second_id = await until(log_id, "the second log")
+            assert first_id != second_id
+            async with open_redis(redis.url) as client:
+
+                async def look() -> Versioned | None:
+                    return await RedisSnapshotStore(client, second_id, "snapshot").read()
+
+                # Its stamp is older than that of the other log: under one key it would be stale.
+                assert (await until(look, "the second log")).stamp == Stamp(1, 0, 0)
+                assert await RedisSnapshotStore(client, first_id, "snapshot").read() == before
+                assert await known_logs(client) == sorted([first_id, second_id])
 
     asyncio.run(run())

@@ -11,6 +11,7 @@ from typing import Any
 from walras.board import Board, BoardState
 from walras.demo.driver import ReplayDriver
 from walras.demo.feed import BoardFeed
+from walras.demo.fresh import LOGS, expect_no_topics, remove_results
 from walras.demo.log_records import stream_topic
 from walras.demo.services import replay_services
 from walras.processes import Supervisor
@@ -97,10 +98,16 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
         What to run.
     say
         Called with a line for each long step.
+
+    Raises
+    ------
+    LogNotEmptyError
+        The broker holds topics of the market already.
     """
     started = time.monotonic()
     say(f"loading {options.scenario.name}: {options.hours} h, seed {options.seed}")
     replay = load_window(load_scenario(options.scenario), options.hours, options.seed)
+    remove_results(options.out)
     with contextlib.ExitStack() as stack:
         views_port = stack.enter_context(PortReservation()).port
         supervisor = Supervisor(
@@ -115,7 +122,7 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
                 "WALRAS_PARTITIONS": str(replay.scenario.log.partitions),
                 "WALRAS_ELECTION_SESSION_MS": str(options.election_session_ms),
             },
-            options.out / "logs",
+            options.out / LOGS,
         )
         stack.callback(supervisor.stop)
         # The services import what they need while the broker starts.
@@ -138,6 +145,7 @@ async def _replay(
     replay = running.replay
     topics = load_topics(replay.scenario.log.partitions)
     bootstrap = running.broker.bootstrap
+    await expect_no_topics(bootstrap, topics)
     await create_topics(bootstrap, topics)
     running.supervisor.start(
         {"WALRAS_KAFKA_BOOTSTRAP": bootstrap, "WALRAS_REDIS_URL": running.redis.url}

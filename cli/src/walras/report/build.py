@@ -21,9 +21,12 @@ DEFINITIONS: Mapping[str, str] = {
     "digests": DEFINITION,
     "tick_to_commit": (
         "wall-clock time at which the transaction with the quotas of barrier n was committed, "
-        "minus the broker's earliest timestamp of barrier n in the demand topic; over all barriers "
-        "that have both. The commit time of n stands in a header of barrier n + 1. hops_ms: the "
-        "same for the topics that follow one another in a cycle; fleet.done closes it."
+        "minus the earliest timestamp of barrier n in the demand topic, which is when the replay "
+        "driver sent it, by its own clock (not when the broker had it); over all barriers that "
+        "have both. The commit time of n stands in a header of barrier n + 1. hops_ms: the same "
+        "for the topics that follow one another in a cycle; fleet.done closes it. backward: how "
+        "many barriers of each topic have a commit before their tick, because a clock was set; "
+        "they are in no percentile."
     ),
     "occupancy": "leased / supplied accelerator-time, from usage and supply records",
     "opportunistic_share": "leased time at price 0 on what nobody bought / leased time",
@@ -99,6 +102,7 @@ def build_report(context: RunContext, topics: Topics) -> dict[str, Any]:
             "barriers": len(latencies),
             "tick_to_commit_ms": percentiles(latencies),
             "hops_ms": tally.hops(),
+            "backward": tally.backward(),
         },
         "bins": {"width_ms": bins.width_ms, "starts_ms": bins.starts()},
         "occupancy": _occupancy(supply, cycles, usage, bins),

@@ -26,7 +26,7 @@ class Tally:
         default_factory=lambda: {topic: TopicDigest() for topic in DECIDED_TOPICS}
     )
     ticked_ms: dict[int, int] = field(default_factory=dict)
-    """Earliest stamp of each barrier in ``demand``."""
+    """Earliest stamp of each barrier in ``demand``: when its writer sent it."""
     committed_ms: dict[str, dict[int, int]] = field(
         default_factory=lambda: {topic: {} for topic in HOPS}
     )
@@ -66,17 +66,27 @@ class Tally:
             committed[previous] = max(committed.get(previous, 0), stamp_ms)
 
     def latencies_ms(self) -> list[int]:
-        """Return tick → committed quotas of each barrier that has both stamps."""
-        return self._after_tick(QUOTAS)
+        """Return tick → committed quotas of each barrier that has both stamps, in order."""
+        return [ms for ms in self._after_tick(QUOTAS) if ms >= 0]
+
+    def backward(self) -> dict[str, int]:
+        """Return for each hop how many barriers have a commit before their tick.
+
+        The stamps are of two processes' wall clocks, and a clock may be set back between them:
+        such a pair measures nothing, and is left out of the percentiles.
+        """
+        return {topic: sum(ms < 0 for ms in self._after_tick(topic)) for topic in HOPS}
 
     def hops(self) -> dict[str, dict[str, int | None]]:
         """Return percentiles of tick → commit for each hop of a cycle."""
-        return {topic: percentiles(self._after_tick(topic)) for topic in HOPS}
+        return {
+            topic: percentiles([ms for ms in self._after_tick(topic) if ms >= 0]) for topic in HOPS
+        }
 
     def _after_tick(self, topic: str) -> list[int]:
         committed = self.committed_ms[topic]
         return [
-            max(0, committed[number] - ticked_ms)
+            committed[number] - ticked_ms
             for number, ticked_ms in sorted(self.ticked_ms.items())
             if number in committed
         ]

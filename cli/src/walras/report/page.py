@@ -75,7 +75,7 @@ def _cards(report: Mapping[str, Any]) -> str:
         (
             "Tick to commit",
             words.NONE if latency["p50"] is None else f"{latency['p50']} ms",
-            f"p50 · p99 {words.count(latency['p99'])} ms, wall clock",
+            f"p50 · p99 {words.count(latency['p99'])} ms, from the driver's send",
         ),
     ]
     return (

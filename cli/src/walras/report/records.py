@@ -21,7 +21,7 @@ class ReportError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One committed record; ``timestamp_ms`` is the broker's wall clock, not market time."""
+    """One committed record; ``timestamp_ms`` is its sender's wall clock, not market time."""
 
     topic: str
     partition: int
@@ -33,17 +33,17 @@ class LogRecord:
     headers: Mapping[str, bytes] = field(default_factory=dict)
 
     def barrier_number(self) -> int:
-        """Return the number of a barrier.
+        """Return the number of a barrier; its key tells it in some topics only.
 
         Raises
         ------
         ReportError
-            The key is not a barrier's.
+            The payload is not a barrier's.
         """
-        number = self.key.removeprefix(BARRIER_KEY_PREFIX)
-        if number == self.key or not number.isdecimal():
-            raise ReportError(f"{self._place()}: {self.key!r} is not a barrier's key")
-        return int(number)
+        number = self.body().get("barrier")
+        if not self.key.startswith(BARRIER_KEY_PREFIX) or type(number) is not int:
+            raise ReportError(f"{self._place()}: {self.key!r} is not a barrier")
+        return number
 
     def body(self) -> dict[str, Any]:
         """Return the payload as a JSON object.

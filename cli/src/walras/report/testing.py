@@ -59,7 +59,7 @@ class LogMaker:
             topic,
             "walras.barrier.v1",
             f"~barrier/{number}",
-            b"",
+            {"barrier": number, "market_time_ms": START + number * 60 * S},
             partition=partition,
             stamp_ms=stamp_ms,
             headers=headers,

@@ -15,6 +15,13 @@ from walras_client.sheets import FloorSheet, Place, Quota, QuotaSheet
 from walras_client.snapshot_body import SheetUnreadableError, whole
 
 FORMAT = 1
+NOT_READABLE = "file_not_readable"
+"""Fault of a file that is there and cannot be opened or read: what it holds is not known."""
+DAMAGE = (
+    *(ValueError, KeyError, TypeError, AttributeError),
+    RecursionError,  # nested deeper than the parser goes
+    SheetUnreadableError,
+)
 
 
 def keep(held: Sighting, *, log: str, seen: list[Sighting]) -> Sighting:
@@ -41,8 +48,8 @@ def read_file(path: Path) -> Sighting:
     except FileNotFoundError:
         return Sighting(Source.DISK)
     except OSError:
-        return Sighting(Source.DISK, fault="file_not_readable")
-    except (ValueError, KeyError, TypeError, AttributeError, SheetUnreadableError):
+        return Sighting(Source.DISK, fault=NOT_READABLE)
+    except DAMAGE:
         return Sighting(Source.DISK, fault=SheetUnreadableError.code)
 
 

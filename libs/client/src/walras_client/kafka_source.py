@@ -2,19 +2,25 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
 from walras_client.ladder import Sighting, Source
 from walras_client.sheets import Place, Quota, QuotaSheet
 from walras_contracts.capacity import SupplyPublished
 from walras_contracts.market import QuotaGranted
-from walras_contracts.registry import UndecodableError, UnknownVersionError, decode_inner
+from walras_contracts.registry import (
+    UndecodableError,
+    UnknownVersionError,
+    decode_inner,
+    model_of,
+    types_on,
+)
 from walras_contracts.topics import load_topics
-from walras_runtime.errors import BrokerUnavailableError
+from walras_runtime.errors import BrokerUnavailableError, TopicMismatchError
 from walras_runtime.kafka.log_reading import ends, plain_consumer, read_until
 from walras_runtime.kafka.topics_admin import partition_counts
 from walras_runtime.kafka.wire import BarrierMark, parse_message
@@ -38,9 +44,14 @@ class _Read:
         item = parse_message(message, topic)
         if isinstance(item, BarrierMark):
             if topic == "quotas":
-                self.marks.setdefault(partition, {}).setdefault(item.barrier.number, item)
+                self._mark(self.marks.setdefault(partition, {}), item)
             return
-        event = None if item.value is None else decode_inner(item.type, item.value)
+        accepted = types_on(topic)
+        try:
+            model_of(item.type, accepted)
+            event = None if item.value is None else decode_inner(item.type, item.value, accepted)
+        except UndecodableError:
+            return  # nobody folds it: the deciding readers send the dead letter
         if isinstance(event, QuotaGranted):
             self.quotas[event.team] = event
         elif isinstance(event, SupplyPublished):
@@ -49,6 +60,12 @@ class _Read:
             self.quotas.pop(item.key, None)
         else:
             self.supplies.pop(item.key, None)
+
+    @staticmethod
+    def _mark(marks: dict[int, BarrierMark], mark: BarrierMark) -> None:
+        """Keep the first record of a barrier, with the highest epoch that wrote it."""
+        first = marks.setdefault(mark.barrier.number, mark)
+        marks[mark.barrier.number] = replace(first, epoch=max(first.epoch, mark.epoch))
 
     def sheet(self, log_id: str, partitions: int) -> QuotaSheet | None:
         """Return the sheet at the last barrier that all partitions show, None before the first.
@@ -59,6 +76,9 @@ class _Read:
         if len(self.marks) < partitions:
             return None
         number = min(max(marks) for marks in self.marks.values())
+        if number not in self.marks[0]:
+            # Compaction left the tail of another stretch there: none of it is the same moment.
+            return None
         shown = [marks[number] for marks in self.marks.values() if number in marks]
         cycle = max((quota.cycle for quota in self.quotas.values()), default=0)
         return QuotaSheet(
@@ -90,8 +110,8 @@ async def read_market(bootstrap: str, *, timeout_ms: int) -> tuple[Sighting, str
     Returns
     -------
     tuple
-        What was seen, and the id of the log; a broker that does not answer in ``timeout_ms`` is a
-        fault in the sighting, not an exception.
+        What was seen, and the id of the log; a broker that does not answer in ``timeout_ms``, or
+        one without the topics, is a fault in the sighting, not an exception.
     """
     try:
         async with asyncio.timeout(timeout_ms / 1000):
@@ -99,21 +119,23 @@ async def read_market(bootstrap: str, *, timeout_ms: int) -> tuple[Sighting, str
             if log_id is None:
                 return Sighting(Source.MARKET), None
             return Sighting(Source.MARKET, await _read_sheet(bootstrap, log_id)), log_id
+    except (UnknownTopicOrPartitionError, TopicMismatchError):
+        return Sighting(Source.MARKET, fault=TopicMismatchError.code), None
     except (TimeoutError, OSError, KafkaError, BrokerUnavailableError):
         return Sighting(Source.MARKET, fault=BrokerUnavailableError.code), None
     except UnknownVersionError as error:
-        return Sighting(Source.MARKET, fault=error.code), None
-    except UndecodableError as error:
         return Sighting(Source.MARKET, fault=error.code), None
 
 
 async def _read_sheet(bootstrap: str, log_id: str) -> QuotaSheet | None:
     names = {load_topics()[name].full_name: name for name in ("quotas", "supply")}
     counts = await partition_counts(bootstrap, list(names))
+    if missing := names.keys() - counts.keys():
+        raise TopicMismatchError(f"{', '.join(sorted(missing))} does not exist")
     tps = [
         TopicPartition(full_name, partition)
-        for full_name, name in names.items()
-        for partition in range(counts.get(full_name, 0))
+        for full_name in names
+        for partition in range(counts[full_name])
     ]
     read = _Read()
     async with plain_consumer(bootstrap) as consumer:

@@ -140,10 +140,14 @@ class Answer:
 
 
 def log_in_force(sightings: Sequence[Sighting], expected: str | None) -> str | None:
-    """Return the id of the log to believe: the one expected, else that of the first rung."""
+    """Return the id of the log to believe.
+
+    It is the one expected; else what the market itself showed; else the one of the reader's own
+    file, which the broker named once, before that of a snapshot: anybody's may lie in a Redis.
+    """
     if expected is not None:
         return expected
-    for source in RUNGS:
+    for source in (Source.MARKET, Source.DISK, Source.SNAPSHOT):
         for sighting in sightings:
             sheet = sighting.quotas or sighting.floor
             if sighting.source == source and sheet is not None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from walras_client.disk import keep, read_file, write_file
+from walras_client.disk import NOT_READABLE, keep, read_file, write_file
 from walras_client.kafka_source import newest_barrier, read_market
 from walras_client.ladder import (
     Aging,
@@ -29,7 +29,7 @@ class ReaderOptions:
     bootstrap, redis_url, file
         The sources; None leaves one out.
     log_id
-        Which log to believe; None: the broker's, else the only one in Redis, else the file's.
+        Which log to believe; None: the broker's, else the file's, else the only one in Redis.
     inside
         Age by barriers (services of the platform); otherwise by ``now_ms``.
     max_quota_age_ms, max_quota_age_barriers
@@ -92,7 +92,8 @@ class QuotaReader:
 
     def _keep(self, file: Path, disk: Sighting, sightings: list[Sighting]) -> None:
         log = log_in_force(sightings, self._log_id)
-        if log is None:
+        if log is None or (self._log_id is None and disk.fault == NOT_READABLE):
+            # Where nothing names the log, a file that may be of another one stays as it is.
             return
         kept = keep(disk, log=log, seen=sightings)
         if (kept.quotas, kept.floor) == (None, None):

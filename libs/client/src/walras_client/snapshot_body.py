@@ -55,7 +55,7 @@ def read_body(
                 for team, markets in document["floor"].items()
             },
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SheetUnreadableError(f"{type(error).__name__}: {error}") from error
     return quotas, floor
 

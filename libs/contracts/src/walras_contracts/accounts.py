@@ -12,6 +12,7 @@ from pydantic import Field
 from walras_contracts.event import Event, Part
 from walras_contracts.identifiers import Id
 from walras_contracts.quantities import (
+    BALANCE_HOURS_MAX,
     PPM,
     Count,
     LimitMicro,
@@ -94,7 +95,7 @@ class PlatformDocument(Part):
     move_share_ppm: Ppm = 62_500
     retention_gap_ppm: Ppm = 100_000
     unplaceable_after_cycles: Count = 10
-    max_balance_hours: Annotated[int, Field(strict=True, ge=1, le=8784)] = 168
+    max_balance_hours: Annotated[int, Field(strict=True, ge=1, le=BALANCE_HOURS_MAX)] = 168
 
     def entity(self) -> str:
         """Key of the document."""

@@ -13,13 +13,16 @@ from typing import Any, Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from walras_contracts.accounts import AccountsRequested
 from walras_contracts.event import Event
 from walras_contracts.json_path import Location, clipped, json_path, quoted
-from walras_contracts.registry import BY_TYPE
+from walras_contracts.registry import BY_TYPE, family_of
 from walras_contracts.rejections import Rejection, RejectionCode
 from walras_contracts.strict_json import StrictJsonError, parse
 
 PAYLOAD_BYTES_MAX: Final = 64 * 1024
+LARGE_PAYLOAD_BYTES_MAX: Final[Mapping[str, int]] = {AccountsRequested.TYPE: 512 * 1024}
+"""Event types that may be larger: a pool's document names all of its teams."""
 EVENT_ID_LENGTH_MAX: Final = 200
 SOURCE_LENGTH_MAX: Final = 500
 REASON_LENGTH_MAX: Final = 500
@@ -88,11 +91,10 @@ def decode_edge(
         JSON paths into the payload, ``ce_id``, ``ce_source`` or ``ce_type`` for an attribute, and
         empty for the record as a whole.
     """
-    if payload is not None and len(payload) > PAYLOAD_BYTES_MAX:
+    most = payload_bytes_max(event_type if event_type in accepted else None)
+    if payload is not None and len(payload) > most:
         return Rejection(
-            RejectionCode.EVENT_TOO_LARGE,
-            "",
-            f"{len(payload)} bytes; an event has at most {PAYLOAD_BYTES_MAX}",
+            RejectionCode.EVENT_TOO_LARGE, "", f"{len(payload)} bytes; an event has at most {most}"
         )
     # Events are told apart by source and id together (CloudEvents 1.0), so both are needed.
     for attribute, value in (("ce_id", event_id), ("ce_source", source)):
@@ -117,6 +119,11 @@ def decode_edge(
     return _identity_fault(event_id or "", source or "") or event
 
 
+def payload_bytes_max(event_type: str | None) -> int:
+    """Return how many bytes the payload of an event may have; of an unknown one, the usual."""
+    return LARGE_PAYLOAD_BYTES_MAX.get(event_type or "", PAYLOAD_BYTES_MAX)
+
+
 def _model_of(event_type: str | None, accepted: frozenset[str]) -> type[Event] | Rejection:
     if not event_type:
         return Rejection(RejectionCode.UNKNOWN_EVENT_TYPE, "ce_type", "the attribute is required")
@@ -124,7 +131,7 @@ def _model_of(event_type: str | None, accepted: frozenset[str]) -> type[Event] |
     if model is not None:
         return model
     name = _VERSIONED.fullmatch(event_type)
-    if name and any(known.rpartition(".")[0] == name[1] for known in accepted):
+    if name and any(family_of(known) == name[1] for known in accepted):
         return Rejection(
             RejectionCode.UNKNOWN_EVENT_VERSION,
             "ce_type",

@@ -2,7 +2,7 @@
 
 Every amount of money, price, quantity and time is an ``int`` whose name ends in its unit. The
 aliases below carry the ranges that the edge checks; strictness refuses floats, booleans and
-numeric strings.
+numeric strings. All of them fit int64.
 """
 
 from typing import Annotated
@@ -10,9 +10,12 @@ from typing import Annotated
 from pydantic import Field
 
 MACC_MAX = 10**15
-MICRO_MAX = 10**18
 MICRO_PER_HOUR_MAX = 10**15
-PRICE_MICRO_MAX = 10**15
+BALANCE_HOURS_MAX = 8784
+MICRO_MAX = MICRO_PER_HOUR_MAX * BALANCE_HOURS_MAX
+"""The fullest wallet: the largest income for the most hours that a platform may keep."""
+PRICE_MICRO_MAX = 1000 * MICRO_PER_HOUR_MAX + 1
+"""Design §4: a price is at most 1000 times the bids of one pool, and a tick."""
 LIMIT_MICRO_MAX = 10**12
 NUMBER_MAX = 2**53 - 1
 MARKET_TIME_MS_MAX = 4_102_444_800_000  # 2100-01-01

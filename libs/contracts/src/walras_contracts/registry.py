@@ -5,6 +5,9 @@
 everything else (design §2).
 """
 
+import re
+from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
 from pydantic import ValidationError
@@ -25,7 +28,7 @@ from walras_contracts.demand import (
     JobSubmitted,
 )
 from walras_contracts.event import Event
-from walras_contracts.json_path import json_path
+from walras_contracts.json_path import json_path, quoted
 from walras_contracts.market import CycleRecorded, CycleSummarised, PricePublished, QuotaGranted
 from walras_contracts.money import BalancePublished, BudgetPublished
 from walras_contracts.work import (
@@ -64,33 +67,73 @@ EVENTS: Final[tuple[type[Event], ...]] = (
 BY_TYPE: Final[dict[str, type[Event]]] = {event.TYPE: event for event in EVENTS}
 
 
+_VERSIONED = re.compile(r"(walras\.[^\s]+)\.v[0-9]+")
+
+
 class UndecodableError(Exception):
-    """The bytes are not an event; the record belongs on the dead-letter topic."""
+    """Not an event of its topic; the record belongs on the dead-letter topic."""
 
     code = "undecodable"
     retriable = False
 
 
 class UnknownVersionError(Exception):
-    """A type or version that this build does not know; its partition must stop."""
+    """An event of the topic in a version that this build does not know; its partition must stop."""
 
     code = "unknown_event_version"
     retriable = False
 
 
-def decode_inner(event_type: str, payload: bytes) -> Event:
+@cache
+def types_on(topic: str) -> frozenset[str]:
+    """Return the event types of the topic with this short name."""
+    return frozenset(event.TYPE for event in EVENTS if topic == event.TOPIC)
+
+
+def family_of(event_type: str) -> str:
+    """Return the name of a type without its version; the type itself where it has none."""
+    return event_type.rpartition(".")[0] or event_type
+
+
+def model_of(event_type: str, accepted: Iterable[str] | None = None) -> type[Event]:
+    """Return the model of an event that another service wrote.
+
+    Parameters
+    ----------
+    event_type
+        ``ce_type`` of the record; empty where there was none.
+    accepted
+        Event types of the topic that it was read from; None: all that are registered.
+
+    Raises
+    ------
+    UnknownVersionError
+        It is an accepted event in a version that this build does not know: a newer writer is at
+        work, and deciding past what it said would be wrong.
+    UndecodableError
+        It is anything else: no event at all, or one of another topic. Nobody who writes this topic
+        writes such a record, so nothing that was decided is lost by passing it over.
+    """
+    known = BY_TYPE if accepted is None else accepted
+    if event_type in known and event_type in BY_TYPE:
+        return BY_TYPE[event_type]
+    name = _VERSIONED.fullmatch(event_type)
+    if name and any(family_of(each) == name[1] for each in known):
+        raise UnknownVersionError(f"event type {quoted(event_type)} is not known to this build")
+    raise UndecodableError(f"event type {quoted(event_type)} does not belong on this topic")
+
+
+def decode_inner(event_type: str, payload: bytes, accepted: Iterable[str] | None = None) -> Event:
     """Read an event that another service wrote.
 
     Raises
     ------
     UnknownVersionError
-        The type or its version is not known to this build.
+        As :func:`model_of`.
     UndecodableError
-        The payload is not valid for its type.
+        As :func:`model_of`, or the payload is not valid for its type.
     """
-    model = BY_TYPE.get(event_type)
-    if model is None:
-        raise UnknownVersionError(f"event type {event_type!r} is not known to this build")
+    model = model_of(event_type, accepted)
     try:
         return model.model_validate_json(payload, extra="ignore")
     except ValidationError as error:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from walras_runtime.errors import InvariantBrokenError
+from walras_runtime.errors import BarrierFaultError, InvariantBrokenError
 from walras_runtime.records import Barrier, Record
 from walras_runtime.stage import Input
 
@@ -24,6 +24,12 @@ class _Partition:
     seen: int = -1
     items: deque[Item] = field(default_factory=deque)
     late: bool = False
+    epoch: int = -1
+    """Highest epoch whose barrier was taken in."""
+    begins: int = 0
+    """First barrier of a table that begins in the middle of the sequence."""
+    fault: str = ""
+    """The first barrier that could not be the next one; empty once that one has come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +75,41 @@ class Aligner:
         """Take the next record of a partition."""
         self._partitions[record.topic, record.partition].items.append((record.offset, record))
 
-    def push_barrier(self, topic: str, partition: int, offset: int, barrier: Barrier) -> None:
-        """Take the next barrier of a partition; one that was seen already is passed over.
+    def push_barrier(
+        self, topic: str, partition: int, offset: int, barrier: Barrier, *, epoch: int = 0
+    ) -> bool:
+        """Take the next barrier of a partition; tell whether it ends a step.
 
-        Raises
-        ------
-        InvariantBrokenError
-            A number is missing.
+        Passed over are a number that was seen already, since readers have gone on from its first
+        record; a barrier of an older epoch than the last one, since its writer has been replaced
+        (step protocol §1); and one that leaves a number out. The last two are kept in mind: a step
+        that waits for the right barrier is told of them, unless that one has come since.
+
+        A table that is read from its beginning may begin with any number: compaction removes old
+        barriers (decision 9).
         """
         held = self._partitions[topic, partition]
-        if barrier.number <= held.seen:
-            return
-        if barrier.number != held.seen + 1:
-            raise InvariantBrokenError(
-                f"{topic}/{partition}: barrier {barrier.number} follows {held.seen}"
-            )
-        held.seen = barrier.number
+        number, begins = barrier.number, held.seen == -1 and held.next_offset == 0
+        if number <= held.seen:
+            return False
+        fault = ""
+        if epoch < held.epoch:
+            fault = f"of epoch {epoch} follows one of epoch {held.epoch}"
+        elif number != held.seen + 1 and not (begins and held.input.table):
+            fault = f"follows {held.seen}"
+        if fault:
+            held.fault = held.fault or f"{topic}/{partition}@{offset}: barrier {number} {fault}"
+            return False
+        if begins:
+            held.begins = number
+        held.seen, held.epoch, held.fault = number, epoch, ""
         held.items.append((offset, barrier))
+        return True
+
+    def starts_at(self) -> int:
+        """Return the first step that all tables reach back to; 0 where they are whole."""
+        begins = [h.begins + h.input.lag for h in self._partitions.values() if h.begins]
+        return max(begins, default=0)
 
     def missing(self, number: int) -> list[PartitionKey]:
         """Return the partitions that step ``number`` still waits for."""
@@ -94,12 +118,37 @@ class Aligner:
         ]
 
     def ready(self, number: int) -> bool:
-        """Whether step ``number`` has all of its inputs."""
-        return all(held.seen >= number - held.input.lag for held in self._partitions.values())
+        """Whether step ``number`` has all of its inputs.
+
+        Raises
+        ------
+        BarrierFaultError
+            It never will: a barrier that it needs is missing in the log, or a table begins after
+            it.
+        """
+        found = True
+        for (topic, partition), held in self._partitions.items():
+            wanted = number - held.input.lag
+            if held.seen < wanted:
+                found = False
+                if held.fault:
+                    raise BarrierFaultError(held.fault)
+            elif 0 <= wanted < held.begins:
+                raise BarrierFaultError(
+                    f"{topic}/{partition} begins with barrier {held.begins}; what step {number} "
+                    "needs of it has been compacted away"
+                )
+        return found
 
     def newest_ready(self) -> int:
-        """Return the last step that has all of its inputs; -1 before the first."""
-        return min(held.seen + held.input.lag for held in self._partitions.values())
+        """Return the last step that need not wait; -1 before the first.
+
+        Partitions that the last step did not wait for are not waited for by the next ones either
+        (:meth:`only_known_late`), so they do not count.
+        """
+        prompt = [h.seen + h.input.lag for h in self._partitions.values() if not h.late]
+        taken = [h.delivered + h.input.lag for h in self._partitions.values()]
+        return min(prompt) if prompt else max(taken, default=-1)
 
     def may_go_on_without(self, number: int) -> bool:
         """Whether all that step ``number`` waits for may be late, and something has arrived."""
@@ -122,8 +171,10 @@ class Aligner:
 
         Raises
         ------
+        BarrierFaultError
+            The partitions disagree on the barrier's market time.
         InvariantBrokenError
-            The partitions disagree on the barrier's market time, or none shows it.
+            None shows the barrier.
         """
         barrier: Barrier | None = None
         records: dict[str, list[Record]] = {source.topic: [] for source in self._inputs}
@@ -142,7 +193,10 @@ class Aligner:
                 held.delivered = item.number
                 if held.input.lag == 0 and item.number == number:
                     if barrier is not None and barrier != item:
-                        raise InvariantBrokenError(f"barrier {number}: {barrier} is not {item}")
+                        raise BarrierFaultError(
+                            f"{topic}/{partition}@{offset}: barrier {number} is {item}, "
+                            f"elsewhere {barrier}"
+                        )
                     barrier = item
         if barrier is None:
             raise InvariantBrokenError(f"barrier {number} was taken but no input shows it")

@@ -1,10 +1,18 @@
 """From a record's bytes to a decoded record; what cannot be read goes to the dead-letter topic."""
 
 import base64
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from walras_contracts.dead_letters import DeadLettered
-from walras_contracts.registry import UndecodableError, UnknownVersionError, decode_inner
+from walras_contracts.registry import (
+    UndecodableError,
+    UnknownVersionError,
+    decode_inner,
+    model_of,
+    types_on,
+)
+from walras_contracts.topics import Topic
 from walras_runtime.align import Aligned
 from walras_runtime.errors import PartitionStoppedError
 from walras_runtime.records import Output, Record, emit
@@ -13,7 +21,9 @@ from walras_runtime.stage import Input, StageSpec
 KEPT_BYTES = 65_536
 
 
-def decode_step(spec: StageSpec, aligned: Aligned) -> tuple[dict[str, list[Record]], list[Output]]:
+def decode_step(
+    spec: StageSpec, aligned: Aligned, topics: Mapping[str, Topic]
+) -> tuple[dict[str, list[Record]], list[Output]]:
     """Decode the records of one step; return them, and the dead letters of that step.
 
     Only here, not when the records are read: so the letters are written in the transaction of the
@@ -32,8 +42,9 @@ def decode_step(spec: StageSpec, aligned: Aligned) -> tuple[dict[str, list[Recor
             records[source.topic] = held
             continue
         decoded = records[source.topic] = []
+        accepted = topics[source.topic].events
         for each in held:
-            record, letter = decode(spec.service, source, each)
+            record, letter = decode(spec.service, source, each, accepted)
             if record is not None:
                 decoded.append(record)
             if letter is not None:
@@ -41,23 +52,44 @@ def decode_step(spec: StageSpec, aligned: Aligned) -> tuple[dict[str, list[Recor
     return records, letters
 
 
-def decode(service: str, source: Input, record: Record) -> tuple[Record | None, Output | None]:
+def decode(
+    service: str, source: Input, record: Record, accepted: Iterable[str] | None = None
+) -> tuple[Record | None, Output | None]:
     """Decode a record of an input.
+
+    A tombstone is held to the topic's types too: stages tell what ends by its type.
+
+    Parameters
+    ----------
+    service
+        Who reads it; named in the dead letter.
+    source
+        The input.
+    record
+        As it was read.
+    accepted
+        Event types of the topic; None: those that this build registers for the input's topic.
 
     Returns
     -------
     tuple
-        The decoded record and None; or None and the dead letter with the record's coordinates.
+        The decoded record and None; or None and the dead letter with the record's coordinates,
+        where its bytes or its type are not an event of the topic.
 
     Raises
     ------
     PartitionStoppedError
-        The type is of a version that this build does not know: deciding past it would be wrong.
+        It is an event of the topic in a version that this build does not know: deciding past it
+        would be wrong.
     """
-    if source.raw or record.value is None:
+    if source.raw:
         return record, None
+    types = types_on(source.topic) if accepted is None else accepted
     try:
-        return replace(record, event=decode_inner(record.type, record.value)), None
+        if record.value is None:
+            model_of(record.type, types)
+            return record, None
+        return replace(record, event=decode_inner(record.type, record.value, types)), None
     except UnknownVersionError as error:
         raise PartitionStoppedError(
             f"{record.topic}/{record.partition}@{record.offset}: {error}; "
@@ -71,6 +103,6 @@ def decode(service: str, source: Input, record: Record) -> tuple[Record | None, 
             offset=record.offset,
             code=error.code,
             reason=str(error)[:500],
-            value_base64=base64.b64encode(record.value[:KEPT_BYTES]).decode(),
+            value_base64=base64.b64encode((record.value or b"")[:KEPT_BYTES]).decode(),
         )
         return None, emit(letter)

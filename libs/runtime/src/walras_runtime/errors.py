@@ -43,9 +43,34 @@ class OffsetGapError(WalrasError):
 
 
 class PartitionStoppedError(WalrasError):
-    """A record of an unknown version on a deciding topic: nothing may be decided past it."""
+    """Nothing may be decided past this point of the log, by this build at least.
+
+    Itself: a record of an unknown version on a deciding topic. The stage stops and stays red; it
+    does not end, since it would be started again for nothing.
+    """
 
     code = "partition_stopped"
+
+
+class BarrierFaultError(PartitionStoppedError):
+    """A barrier is missing, or two partitions contradict each other: where a step ends is unknown.
+
+    A process that was started again would find the same log, so it stops instead of ending.
+    """
+
+    code = "barrier_fault"
+
+
+class StateUnreadableError(PartitionStoppedError):
+    """The stage's own state cannot be given back to this build."""
+
+    code = "state_unreadable"
+
+
+class StageBrokenError(PartitionStoppedError):
+    """A step failed again and again, for no named subject: trying once more would not help."""
+
+    code = "stage_broken"
 
 
 class TopicMismatchError(WalrasError):

@@ -2,6 +2,8 @@
 
 import logging
 import sys
+from collections.abc import MutableMapping
+from typing import Any
 
 import structlog
 
@@ -35,12 +37,26 @@ class RateLimit(logging.Filter):
 
 
 def configure_logs(service: str, level: str) -> structlog.stdlib.BoundLogger:
-    """Set up logging of the process; return its logger."""
+    """Set up logging of the process; return its logger.
+
+    Every line names the service, the level and the time (UTC), whether it is written by a logger
+    of ``structlog.get_logger("walras")`` anywhere in the process or by a library.
+    """
+
+    def named(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        event["service"] = service
+        return event
+
+    shared: list[structlog.typing.Processor] = [
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        named,
+    ]
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(RateLimit())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[structlog.stdlib.add_log_level, structlog.stdlib.add_logger_name],
+            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                 structlog.processors.format_exc_info,
@@ -50,14 +66,10 @@ def configure_logs(service: str, level: str) -> structlog.stdlib.BoundLogger:
     )
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     structlog.configure(
-        processors=[
-            structlog.stdlib.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )
     logging.getLogger("walras").setLevel(LEVELS[level])
-    logger: structlog.stdlib.BoundLogger = structlog.get_logger("walras").bind(service=service)
+    logger: structlog.stdlib.BoundLogger = structlog.get_logger("walras")
     return logger

@@ -13,12 +13,27 @@ from walras_runtime.align import PartitionKey
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The last committed step (-1: none), and per input partition the next offset and barrier."""
+    """The last committed step (-1: none), and per input partition the next offset and barrier.
+
+    Parameters
+    ----------
+    step, market_time_ms
+        The step and its market time.
+    offsets, delivered
+        Per input partition the first offset not yet consumed, and the last barrier handed over.
+    epoch
+        Epoch of the owner that committed the step.
+    mirrored
+        Inputs whose records the state topic mirrors (:mod:`walras_runtime.tables`); None where
+        the writer did not say.
+    """
 
     step: int
     market_time_ms: int
     offsets: Mapping[PartitionKey, int]
     delivered: Mapping[PartitionKey, int]
+    epoch: int = 0
+    mirrored: tuple[str, ...] | None = None
 
     @staticmethod
     def start() -> "Position":
@@ -35,6 +50,8 @@ class Position:
                     f"{topic}/{partition}": [offset, self.delivered[topic, partition]]
                     for (topic, partition), offset in sorted(self.offsets.items())
                 },
+                "epoch": self.epoch,
+                "mirrored": self.mirrored,
             },
             separators=(",", ":"),
         ).encode()
@@ -49,4 +66,12 @@ class Position:
             topic, _, partition = name.rpartition("/")
             offsets[topic, int(partition)] = offset
             delivered[topic, int(partition)] = barrier
-        return Position(document["step"], document["market_time_ms"], offsets, delivered)
+        mirrored = document.get("mirrored")
+        return Position(
+            document["step"],
+            document["market_time_ms"],
+            offsets,
+            delivered,
+            document.get("epoch", 0),
+            None if mirrored is None else tuple(mirrored),
+        )

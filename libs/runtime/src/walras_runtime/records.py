@@ -7,6 +7,8 @@ from walras_contracts.event import Event
 
 BARRIER_TYPE = "walras.barrier.v1"
 BARRIER_KEY_PREFIX = "~barrier/"
+BARRIER_KEYS = 4096
+"""Number of different barrier keys on a compacted topic: so many of the last barriers are kept."""
 POSITION_KEY = "~position"
 
 
@@ -17,9 +19,16 @@ class Barrier:
     number: int
     market_time_ms: int
 
-    def key(self) -> str:
-        """Record key of the barrier."""
-        return f"{BARRIER_KEY_PREFIX}{self.number}"
+    def key(self, *, cyclic: bool = False) -> str:
+        """Return the record key of the barrier.
+
+        Parameters
+        ----------
+        cyclic
+            The key of a compacted topic, one of :data:`BARRIER_KEYS`: a key of its own for each
+            barrier would never let compaction remove one (decision 9).
+        """
+        return f"{BARRIER_KEY_PREFIX}{self.number % BARRIER_KEYS if cyclic else self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +96,8 @@ class Step:
     ``records`` maps each input topic, in the order of the stage's inputs, to its records of this
     step by partition and offset. ``late`` names the inputs that were not waited for as
     ``topic/partition@barrier used``. ``failures`` counts earlier crashes on this barrier by
-    subject. ``newest_ready`` is the last step that has all of its inputs already: -1 or this one
-    where there is no later one.
+    subject. ``newest_ready`` is the last step that could be decided already, this one where there
+    is no later one; partitions that are late are not waited for, and do not count. -1: not told.
     """
 
     barrier: Barrier

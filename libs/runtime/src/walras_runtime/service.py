@@ -93,6 +93,9 @@ async def _supervise(settings: S, serve: Serve[S]) -> int:
     except TopicMismatchError as error:
         logger.error("topics_differ", why=str(error))
         return EXIT_USAGE
+    except SettingsError as error:
+        logger.error("settings_not_usable", why=str(error))
+        return EXIT_USAGE
     except Exception:
         # The last line of defence: say what broke, then end; the supervisor starts it again.
         logger.exception("broken")
@@ -117,6 +120,8 @@ async def run_stages(
     ------
     TopicMismatchError
         The broker's topics are not those of the registry.
+    SettingsError
+        This replica's share has no partition: it would run and do nothing.
     FencedError
         Another process took over.
     """
@@ -147,6 +152,11 @@ async def run_stages(
     if spec.spread:
         count = topics[spec.state_topic].partitions
         mine = [p for p in range(count) if p % settings.replica_count == settings.replica_index]
+        if not mine:
+            raise SettingsError(
+                f"WALRAS_REPLICA_INDEX: {settings.replica_index} of {settings.replica_count} "
+                f"replicas has no share of {count} partitions"
+            )
         try:
             async with asyncio.TaskGroup() as group:
                 for partition in mine:

@@ -1,14 +1,15 @@
 """Settings of a service: frozen, unknown keys refused, all faults reported together.
 
 A field is read from ``WALRAS_<SERVICE>_<FIELD>``; the shared fields of :class:`ServiceSettings`
-fall back to ``WALRAS_<FIELD>``.
+fall back to ``WALRAS_<FIELD>``. Any other variable that begins with ``WALRAS_`` is refused, unless
+it is another service's or a tool's: a misspelt one must not leave a default in force unnoticed.
 """
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -17,9 +18,18 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from walras_contracts.topics import load_topics
 from walras_runtime.errors import WalrasError
 
 PREFIX = "WALRAS_"
+TOOL_VARIABLES: Final = frozenset(
+    f"{PREFIX}{name}"
+    for name in (
+        *("CACHE_DIR", "REQUIRE", "WAIVE", "SEED", "HYPOTHESIS_PROFILE"),
+        *("CLEARING_BUILD", "QUOTA_FILE"),
+    )
+)
+"""What others than services read, of the same environment."""
 
 
 class SettingsError(WalrasError):
@@ -62,6 +72,15 @@ class ServiceSettings(BaseSettings):
     trace_ratio_ppm: Annotated[int, Field(ge=0, le=1_000_000)] = 10_000
     """Share of steps that are traced, where their inputs do not decide it."""
 
+    @model_validator(mode="after")
+    def _has_a_share(self) -> Self:
+        if self.replica_index >= self.replica_count:
+            raise ValueError(
+                f"{PREFIX}REPLICA_INDEX: {self.replica_index} is not below "
+                f"{PREFIX}REPLICA_COUNT, which is {self.replica_count}"
+            )
+        return self
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -100,8 +119,13 @@ class ServiceSettings(BaseSettings):
             variables = cls.variables()
             lines = []
             for fault in error.errors():
-                name = str(fault["loc"][0]) if fault["loc"] else ""
-                names = variables.get(name, (f"{PREFIX}{cls.SERVICE.upper()}_{name.upper()}",))
+                if not fault["loc"]:
+                    # A rule between fields: it names their variables itself.
+                    lines.append(str(fault["ctx"]["error"]))
+                    continue
+                name = str(fault["loc"][0])
+                own = f"{PREFIX}{cls.SERVICE.upper()}_{name.upper()}"
+                names = variables.get(name, (name if name.startswith(PREFIX) else own,))
                 # The one that was read; the shared one where none is set.
                 variable = next((v for v in names if v in os.environ), names[-1])
                 # The input of a missing field is all that was given: not for the log.
@@ -118,6 +142,14 @@ class ServiceSettings(BaseSettings):
             default = "required" if field.is_required() else repr(field.default)
             lines.append(f"  {names[-1]} ({default})\n      {field.description or ''}")
         return "\n".join(lines)
+
+
+def _of_another(variable: str) -> bool:
+    """Whether a variable is a tool's or another service's; the registry names the services."""
+    if variable in TOOL_VARIABLES:
+        return True
+    named = {name for t in load_topics().values() for name in (t.producer, *t.consumers)}
+    return any(variable.startswith(f"{PREFIX}{name.upper()}_") for name in named)
 
 
 class _Environment(InitSettingsSource):
@@ -137,8 +169,12 @@ class _Environment(InitSettingsSource):
                 if variable in source:
                     values.setdefault(name, source[variable])
         for variable in sorted(source):
-            if variable.startswith(own) and variable not in known:
+            if variable in known or variable in TOOL_VARIABLES:
+                continue
+            if variable.startswith(own):
                 values[variable[len(own) :].lower()] = source[variable]
+            elif variable.startswith(PREFIX) and not _of_another(variable):
+                values[variable] = source[variable]
         super().__init__(settings_cls, values)
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:

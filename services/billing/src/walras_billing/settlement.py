@@ -62,7 +62,11 @@ def settle(
 
 
 def _mint(state: BillingState, start_ms: int, end_ms: int, mine: Callable[[str], bool]) -> None:
-    """Credit the income of [start, end), then cap the wallets by the income at its end."""
+    """Credit the income of [start, end), then cap the wallets by the income at its end.
+
+    A wallet without income at that instant is frozen, not capped to nothing: a team that moves
+    pools may be in none for a while. Without income nothing can be bid from it.
+    """
     for income in state.accounts.incomes(start_ms, end_ms):
         if mine(income.team):
             state.wallet(income.team, income.pool).earned += income.amount_micro
@@ -73,5 +77,5 @@ def _mint(state: BillingState, start_ms: int, end_ms: int, mine: Callable[[str],
             state.wallet(team, current.pool).pool = current.pool
     for team in sorted(state.wallets):
         known = hourly.get(team)
-        cap_micro = int(known.amount_micro * hours) if known is not None else 0
-        state.wallet(team, state.wallets[team].pool).cap(cap_micro)
+        if known is not None and known.amount_micro > 0:
+            state.wallet(team, known.pool).cap(int(known.amount_micro * hours))

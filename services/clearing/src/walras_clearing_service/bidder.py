@@ -4,14 +4,14 @@ Pure functions of cycle n-1's prices and the cycle input (design §4 Bids 1-6). 
 prices from sticking at zero and demand from swinging between substitutes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from walras_clearing import Job
 from walras_clearing_service.model import BidderParameters, CycleInput, JobView, TeamInput
-from walras_clearing_service.places import PPM, Places
-from walras_contracts.quantities import LIMIT_MICRO_MAX, MACC_MAX, MICRO_PER_HOUR_MAX
+from walras_clearing_service.places import Places
+from walras_contracts.quantities import LIMIT_MICRO_MAX, MACC_MAX, MICRO_PER_HOUR_MAX, PPM
 
 MINUTES_PER_HOUR = 60
 MACC_PER_ACCELERATOR = 1000
@@ -164,6 +164,8 @@ class _Share:
     seen: int = 0
     running: int = 0
     running_macc: int = 0
+    holding: dict[str, None] = field(default_factory=dict)
+    """Of ``jobs`` those that hold devices."""
 
 
 class _Draft:
@@ -188,13 +190,14 @@ class _Draft:
     ) -> None:
         """Put every job where it is demand; add to ``assigned`` and ``unplaceable`` what changed.
 
-        What is no demand (design §4 Bids 6) is left out.
+        What is no demand (design §4 Bids 6) is left out, and so is a pending job that is larger
+        than all that its market has: it could only take what others can use.
         """
         sold, open_markets = self._places.sold, self._places.open
         for job, home in zip(self.team.jobs, homes, strict=True):
             size, pending = job.size_macc, job.running_in is None
-            strange = job.refused or job.unplaceable_since is not None
-            strange = strange or home is None or size > sold[home]
+            oversize = home is None or size > sold[home]
+            strange = oversize or job.refused or job.unplaceable_since is not None
             if pending and strange and self._is_left_out(job, home, unplaceable):
                 continue
             if home is None:
@@ -207,7 +210,8 @@ class _Draft:
             if not pending:
                 share.running += 1
                 share.running_macc += size
-            elif size > share.gang_max_macc and job.gang and job.limit_micro != 0:
+                share.holding[job.offer.job] = None
+            elif oversize or (size > share.gang_max_macc and job.gang and job.limit_micro != 0):
                 continue
             if home in open_markets:
                 self._take(job, share)
@@ -291,24 +295,44 @@ def _by_market(
     places: Places, drafts: list[_Draft], bids: list[dict[str, int]]
 ) -> dict[str, tuple[TeamBid, ...]]:
     found: dict[str, list[TeamBid]] = {name: [] for name in places.open}
-    room = dict.fromkeys(places.open, MACC_MAX)
+    rooms = {name: _Room.of(name, drafts) for name in places.open}
     for draft, team_bids in zip(drafts, bids, strict=True):
         for market, share in draft.shares.items():
             if not share.jobs:
                 continue
-            taken, macc = tuple(share.jobs), share.macc
-            if macc > room[market]:
-                # Beyond what a market can hold at all (design §4): the rest of the order waits.
-                taken = tuple(_within(share.jobs, room[market]))
-                macc = sum(job.size_macc for job in taken)
-            room[market] -= macc
+            jobs, macc = rooms[market].admit(share)
             team = draft.team
-            found[market].append(TeamBid(team.team, team.pool, team_bids[market], taken, macc))
+            found[market].append(TeamBid(team.team, team.pool, team_bids[market], jobs, macc))
     return {name: tuple(found[name]) for name in found}
 
 
-def _within(jobs: list[Job], room_macc: int) -> Iterator[Job]:
-    for job in jobs:
-        if job.size_macc <= room_macc:
-            room_macc -= job.size_macc
-            yield job
+@dataclass(slots=True)
+class _Room:
+    """What a market can take at all (design §4): all jobs that hold devices, then the others.
+
+    Only where the sizes offered exceed 10^15 macc does anything wait: pending jobs, beyond what is
+    left in order of team and queue.
+    """
+
+    is_short: bool
+    left_macc: int
+
+    @staticmethod
+    def of(market: str, drafts: list[_Draft]) -> "_Room":
+        """Return the room of a market once all jobs that hold devices are in."""
+        shares = [draft.shares[market] for draft in drafts if market in draft.shares]
+        held = sum(share.running_macc for share in shares)
+        return _Room(sum(share.macc for share in shares) > MACC_MAX, MACC_MAX - held)
+
+    def admit(self, share: _Share) -> tuple[tuple[Job, ...], int]:
+        """Return the jobs of a share that have room, in queue order, and their size (macc)."""
+        if not self.is_short:
+            return tuple(share.jobs), share.macc
+        jobs = []
+        for job in share.jobs:
+            if job.job not in share.holding:
+                if job.size_macc > self.left_macc:
+                    continue
+                self.left_macc -= job.size_macc
+            jobs.append(job)
+        return tuple(jobs), sum(job.size_macc for job in jobs)

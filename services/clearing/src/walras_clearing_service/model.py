@@ -19,7 +19,8 @@ class JobView:
 
     ``running_in`` is the market whose devices it holds (also while draining), None while it is
     pending. ``assigned`` is the market that clearing chose for it, None before the first choice.
-    ``offer`` is the job as the auction takes it, with its true limit.
+    ``size_macc`` counts whole devices once placement has said what it needs. ``offer`` is the job
+    as the auction takes it, with its true limit.
     """
 
     key: str

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from walras_clearing_service.model import CycleInput, JobView, LastClearing, MarketInput
 from walras_contracts.accounts import Gate
+from walras_contracts.quantities import PPM
 
 Choice = tuple[str, int, str] | None
 """Market to move to, bound on the hash, and whose unsold supply bounds the move: see `choice`."""
 
 HASH_SPACE = 2**64
-PPM = 1_000_000
 
 
 class Places:

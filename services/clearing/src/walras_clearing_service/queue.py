@@ -3,11 +3,9 @@
 from walras_clearing import Job
 from walras_clearing_service.model import JobView, jobs_digest
 from walras_contracts.demand import JobQueued
+from walras_contracts.wait_reasons import ENDED_STATES, NO_PLACE
 from walras_contracts.work import JobState, JobStatusChanged
 
-NO_PLACE_REASONS = frozenset({"no_such_type", "exceeds_supply"})
-"""Reasons by which placement says that a pending job fits nowhere."""
-ENDED = frozenset({JobState.FINISHED, JobState.CANCELLED})
 HOLDING = frozenset({JobState.RUNNING, JobState.DRAINING})
 
 
@@ -67,17 +65,19 @@ class TeamQueue:
     def _view(self, key: str, assigned: str | None, since: int | None) -> JobView | None:
         job = self._jobs.get(key)
         status = self._statuses.get(key)
-        if job is None or job.cancelled or (status is not None and status.state in ENDED):
+        if job is None or job.cancelled or (status is not None and status.state in ENDED_STATES):
             return None
         holds = status is not None and status.state in HOLDING
         running_in = status.market if status is not None and holds else None
         started_ms = status.started_ms if status is not None and holds else None
         draining = status is not None and status.state is JobState.DRAINING
-        refused = status is not None and not holds and status.reason in NO_PLACE_REASONS
+        # Placement gives whole devices: what it says that the job needs or holds is its demand.
+        size_macc = max(job.size_macc, status.needed_macc if status is not None else 0)
+        refused = status is not None and not holds and status.reason in NO_PLACE
         facts = (
             key,
             job.types,
-            job.size_macc,
+            size_macc,
             job.limit_micro,
             job.gang,
             job.minimum_run_ms,
@@ -93,7 +93,7 @@ class TeamQueue:
             key=key,
             team=job.team,
             types=job.types,
-            size_macc=job.size_macc,
+            size_macc=size_macc,
             limit_micro=job.limit_micro,
             gang=job.gang,
             minimum_run_ms=job.minimum_run_ms,
@@ -104,7 +104,7 @@ class TeamQueue:
             refused=refused,
             assigned=assigned,
             unplaceable_since=since,
-            offer=Job(job.job, job.size_macc, job.limit_micro),
+            offer=Job(job.job, size_macc, job.limit_micro),
             row=repr(facts).encode(),
         )
 

@@ -86,9 +86,11 @@ def cycle_recorded(
         else (),
         teams=teams,
     )
-    kept = _kept(record, "teams", RECORD_BYTES_MAX)
-    if kept == len(teams):
+    if _kept(record, "teams", RECORD_BYTES_MAX) == len(teams):
         return record
+    # What it says about the cut takes room, too.
+    longest = record.model_copy(update={"reason": f"teams_cut: {len(teams)} of {len(teams)}"})
+    kept = _kept(longest, "teams", RECORD_BYTES_MAX)
     cut = {"teams": teams[:kept], "reason": f"teams_cut: {kept} of {len(teams)}"}
     return record.model_copy(update=cut)
 

@@ -15,7 +15,8 @@ from walras_contracts.demand import (
 from walras_contracts.event import Event
 from walras_contracts.identifiers import digest_of
 from walras_contracts.rejections import Rejection, RejectionCode
-from walras_contracts.work import JobState, JobStatusChanged
+from walras_contracts.wait_reasons import ENDED_STATES
+from walras_contracts.work import JobStatusChanged
 from walras_intake.core import (
     Repeat,
     judge_cancellation,
@@ -26,8 +27,6 @@ from walras_intake.core import (
 )
 from walras_intake.state import IntakeState, Job
 from walras_runtime.records import Output, Record, emit, tombstone
-
-ENDS: Final = frozenset({JobState.FINISHED, JobState.CANCELLED})
 
 
 @dataclass(slots=True)
@@ -124,7 +123,7 @@ def on_status(work: Work, record: Record, event: Event) -> None:
     del record
     key = event.record_key()
     job = work.state.jobs.get(key)
-    if event.state not in ENDS or not isinstance(job, Job):
+    if event.state not in ENDED_STATES or not isinstance(job, Job):
         return
     work.state.end(key, job, work.market_time_ms)
     work.outputs.append(replace(tombstone(JobQueued, key, event.team), partition=work.partition))

@@ -6,7 +6,9 @@ from walras_runtime.errors import InvariantBrokenError
 
 
 def take_part(state: FleetState, part: LeaseGranted) -> None:
-    """Take a part of a lease, new or written again with another class or limit.
+    """Take a part of a lease, new or written again with another class, limit or pool.
+
+    Usage from the step's window on carries them, so it is cut where they change.
 
     Raises
     ------
@@ -24,6 +26,7 @@ def take_part(state: FleetState, part: LeaseGranted) -> None:
     lease.sizes_macc[part.node] = part.size_macc
     lease.work_class = part.work_class
     lease.limit_micro = part.limit_micro
+    lease.pool = part.pool
     lease.templates.clear()
     state.changed[part.lease] = None
 

@@ -38,7 +38,8 @@ class Lease:
     """When it was asked to leave."""
     seq_offset: int = 0
     templates: dict[str, UsageTemplate] = field(default_factory=dict)
-    """Usage by node as it is written now; made when needed, dropped when its class changes."""
+    """Usage by node as it is written now; made when needed, dropped when class, limit or pool
+    change."""
 
     @staticmethod
     def of(part: LeaseGranted) -> "Lease":

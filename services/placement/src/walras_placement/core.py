@@ -14,6 +14,7 @@ from walras_contracts.work import (
     LeaseStatusChanged,
     VacateRequested,
 )
+from walras_placement.devices import occupied_macc
 from walras_placement.lifecycle import JobEvent, next_state
 from walras_placement.plan import Grant, Plan, Reclass, Vacate, Wait
 from walras_placement.state import Job, Lease, PlacementState
@@ -89,8 +90,10 @@ def reconcile(state: PlacementState, writer: Writer, key: str) -> None:
     if entry.cancelled and job.state is JobState.PENDING:
         _withdraw(state, writer, job, writer.now_ms)
     lease = job.lease
-    if lease is not None and lease.limit_micro != entry.limit_micro:
+    if lease is not None and (lease.limit_micro, lease.pool) != (entry.limit_micro, entry.pool):
+        # From now on it pays at most the new limit, at the price of the pool its team is in.
         lease.limit_micro = entry.limit_micro
+        lease.pool = entry.pool
         _rewrite(writer, job, lease)
 
 
@@ -189,7 +192,7 @@ def _vacate(state: PlacementState, writer: Writer, vacate: Vacate) -> None:
                 lease=job.held_lease().lease,
                 job=job.job,
                 team=job.team,
-                reason=vacate.reason,
+                reason=vacate.reason.value,
                 requested_ms=writer.now_ms,
             )
         )
@@ -207,28 +210,30 @@ def _grant(state: PlacementState, writer: Writer, grant: Grant) -> None:
         grant.market,
         grant.work_class,
         entry.pool,
-        entry.size_macc,
+        occupied_macc(grant.shares),
         entry.limit_micro,
         now_ms,
         job.remaining_run_ms,
         grant.shares,
         {share.node: None for share in grant.shares},
     )
-    if sum(share.size_macc for share in grant.shares) != entry.size_macc:
+    if lease.size_macc < entry.size_macc:
         raise InvariantBrokenError(f"the parts of {lease.lease} are not the whole job")
-    state.devices.hold(lease.lease, grant.shares)
+    state.devices.hold(lease.lease, lease.market, grant.shares)
     state.by_lease[lease.lease] = job
     _move(state, job, JobEvent.GRANTED)
     job.lease = lease
     job.changed_ms = now_ms
     _clear_reason(job)
+    # What it holds is what it needs to go on: the auction counts it so.
+    job.needed_macc = lease.size_macc
     writer.changed[job.key] = writer.told[job.key] = None
     writer.outputs.extend(emit(part) for part in lease.grants(job))
 
 
 def _wait(writer: Writer, wait: Wait) -> None:
     job = wait.job
-    job.reason = wait.reason
+    job.reason = wait.reason.value
     job.needed_macc = wait.needed_macc
     job.available_macc = wait.available_macc
     job.changed_ms = max(job.changed_ms, writer.now_ms)

@@ -14,11 +14,34 @@ from walras_runtime.errors import InvariantBrokenError
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Devices of one node, and how much of a job they carry (macc)."""
+    """Devices of one node, and what they are worth together (macc).
+
+    Devices are held whole: a job that does not fill its last one has it to itself and counts with
+    all of it, for quota and on the bill.
+    """
 
     node: str
     devices: tuple[int, ...]
     size_macc: int
+
+    @property
+    def macc_per_device(self) -> int:
+        """Size of each device when they were given."""
+        return self.size_macc // len(self.devices)
+
+
+def occupied_macc(shares: Iterable[Share]) -> int:
+    """Return what shares hold together, whole devices."""
+    return sum(share.size_macc for share in shares)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """Who holds a device, and as what it was given."""
+
+    lease: str
+    type: str
+    macc: int
 
 
 @dataclass(slots=True)
@@ -27,14 +50,21 @@ class _Node:
     macc_per_device: int = 0
     usable: frozenset[int] = frozenset()
     free: list[int] = field(default_factory=list)
-    held: dict[int, str] = field(default_factory=dict)
+    held: dict[int, _Hold] = field(default_factory=dict)
+
+    def is_sound(self, device: int) -> bool:
+        """Whether a held device may still be used as what it was given as."""
+        hold = self.held[device]
+        same = hold.type == self.type and hold.macc == self.macc_per_device
+        return same and device in self.usable
 
 
 class DevicePool:
     """All nodes, their usable devices, and the leases that hold them.
 
     A device is free when its node is active, it is not withheld, and no lease holds it. Devices
-    that were withdrawn while a lease held them stay held until they are released.
+    that were withdrawn while a lease held them stay held until they are released; so do those whose
+    node is of another type now, or has devices of another size.
     """
 
     def __init__(self) -> None:
@@ -65,8 +95,8 @@ class DevicePool:
             self._of_type.setdefault(node.type, {})[node_id] = node
             self._count(node, 1)
 
-    def hold(self, lease: str, shares: Iterable[Share]) -> None:
-        """Give devices to a lease.
+    def hold(self, lease: str, kind: str, shares: Iterable[Share]) -> None:
+        """Give devices of a type to a lease.
 
         Raises
         ------
@@ -76,13 +106,14 @@ class DevicePool:
         for share in shares:
             # After a restart a lease may hold devices of a node that is not published any more.
             node = self._nodes.setdefault(share.node, _Node())
+            given = _Hold(lease, kind, share.macc_per_device)
             for device in share.devices:
                 if device in node.held:
                     raise InvariantBrokenError(
-                        f"device {device} of {share.node} is held by {node.held[device]}, "
+                        f"device {device} of {share.node} is held by {node.held[device].lease}, "
                         f"not free for {lease}"
                     )
-                node.held[device] = lease
+                node.held[device] = given
                 if device in node.usable:
                     node.free.remove(device)
                     self.free_macc[node.type] -= node.macc_per_device
@@ -98,7 +129,7 @@ class DevicePool:
         """
         node = self._nodes.get(share.node)
         for device in share.devices:
-            if node is None or node.held.get(device) != lease:
+            if node is None or device not in node.held or node.held[device].lease != lease:
                 raise InvariantBrokenError(f"{lease} does not hold device {device} of {share.node}")
             del node.held[device]
             if device in node.usable:
@@ -111,12 +142,12 @@ class DevicePool:
                 self._of_type.get(node.type, {}).pop(share.node, None)
 
     def withdrawn(self) -> dict[str, None]:
-        """Return the leases that hold a device which may no longer be used."""
+        """Return the leases that hold a device which they may no longer use."""
         return {
-            lease: None
+            self._nodes[name].held[device].lease: None
             for name in sorted(self._spoilt)
-            for device, lease in sorted(self._nodes[name].held.items())
-            if device not in self._nodes[name].usable
+            for device in sorted(self._nodes[name].held)
+            if not self._nodes[name].is_sound(device)
         }
 
     def check(self) -> None:
@@ -142,7 +173,7 @@ class DevicePool:
         return Draft(self)
 
     def _judge(self, node_id: str, node: _Node) -> None:
-        if all(device in node.usable for device in node.held):
+        if all(node.is_sound(device) for device in node.held):
             self._spoilt.pop(node_id, None)
         else:
             self._spoilt[node_id] = None
@@ -163,9 +194,10 @@ class Draft:
         self._free: dict[str, list[int]] = {}
         self.free_macc = dict(pool.free_macc)
         self.present_macc = pool.present_macc
+        self._sizes: dict[str, tuple[int, ...]] = {}
 
     def take(self, kind: str, size_macc: int) -> tuple[Share, ...] | None:
-        """Choose free devices of a type for a whole job, on few nodes.
+        """Choose free devices of a type for a whole job, on few nodes; take them.
 
         The tightest single node that has room is taken; without one, the emptiest nodes first and
         the tightest for the rest. Ties go by node id, devices by index.
@@ -193,14 +225,34 @@ class Draft:
             left -= share.size_macc
         return tuple(sorted(shares, key=_by_node))
 
+    def whole_macc(self, kind: str, size_macc: int) -> int:
+        """Return what a job of a size occupies of a type: whole devices.
+
+        Where devices of a type differ in size, the one that rounds up most counts; of a type that
+        does not exist nothing is rounded.
+        """
+        sizes = self._sizes.get(kind)
+        if sizes is None:
+            nodes = self._pool._of_type.get(kind, {}).values()  # noqa: SLF001 - one module
+            found = {node.macc_per_device for node in nodes if node.usable}
+            sizes = self._sizes[kind] = tuple(sorted(found))
+        return max((-(-size_macc // macc) * macc for macc in sizes), default=size_macc)
+
+    def put_back(self, shares: Iterable[Share]) -> None:
+        """Undo the taking of shares."""
+        for share in shares:
+            node = self._pool._nodes[share.node]  # noqa: SLF001 - one module
+            self._free[share.node] = sorted((*self._free[share.node], *share.devices))
+            self.free_macc[node.type] += share.size_macc
+
     def _cut(self, name: str, wanted_macc: int) -> Share:
         node = self._pool._nodes[name]  # noqa: SLF001 - one module
         free = self._free.get(name, node.free)
         count = min(len(free), -(-wanted_macc // node.macc_per_device))
         self._free[name] = free[count:]
-        self.free_macc[node.type] -= count * node.macc_per_device
-        size = min(wanted_macc, count * node.macc_per_device)
-        return Share(name, tuple(free[:count]), size)
+        size_macc = count * node.macc_per_device
+        self.free_macc[node.type] -= size_macc
+        return Share(name, tuple(free[:count]), size_macc)
 
 
 def _emptiest_first(place: tuple[int, str]) -> tuple[int, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from walras_contracts.accounts import AccountsChanged
 from walras_contracts.capacity import NodePublished
 from walras_contracts.demand import JobQueued
 from walras_contracts.market import QuotaGranted
@@ -13,6 +14,11 @@ from walras_placement.state import PlacementState
 from walras_runtime.records import Record, Step, StepResult
 
 Handler = Callable[[PlacementState, Record, Writer | None], None]
+
+
+def _accounts(state: PlacementState, record: Record, _: Writer | None) -> None:
+    if isinstance(record.event, AccountsChanged):
+        state.retention.put(record.event)
 
 
 def _node(state: PlacementState, record: Record, _: Writer | None) -> None:
@@ -43,6 +49,7 @@ def _lease_status(state: PlacementState, record: Record, writer: Writer | None) 
 
 
 HANDLERS: Final[Mapping[str, Handler]] = {
+    AccountsChanged.TYPE: _accounts,
     NodePublished.TYPE: _node,
     QuotaGranted.TYPE: _quota,
     JobQueued.TYPE: _queued,
@@ -53,12 +60,11 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 class PlacementStage:
     """Placement as the loop runs it."""
 
-    def __init__(self, retention_gap_ppm: int) -> None:
+    def __init__(self) -> None:
         self.state = PlacementState()
-        self._retention_gap_ppm = retention_gap_ppm
 
     def fold(self, record: Record) -> None:
-        """Take a record of a table: nodes, quotas, queue."""
+        """Take a record of a table: accounts, nodes, quotas, queue."""
         HANDLERS[record.type](self.state, record, None)
 
     def load(self, key: str, value: bytes) -> None:
@@ -74,6 +80,6 @@ class PlacementStage:
         for key in sorted(state.touched):
             reconcile(state, writer, key)
         state.touched.clear()
-        carry_out(state, writer, plan(state, writer.now_ms, self._retention_gap_ppm))
+        carry_out(state, writer, plan(state, writer.now_ms))
         state.devices.check()
         return writer.result(state)

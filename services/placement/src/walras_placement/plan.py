@@ -5,25 +5,27 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from walras_contracts.demand import JobQueued
 from walras_contracts.market import MarketQuota
 from walras_contracts.quantities import PPM
+from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import WorkClass
-from walras_placement.devices import Draft, Share
+from walras_placement.devices import Draft, Share, occupied_macc
 from walras_placement.state import Job, PlacementState, TeamJobs
 from walras_placement.victims import choose_victims
 
-NO_SUCH_TYPE = "no_such_type"
-EXCEEDS_SUPPLY = "exceeds_supply"
-PRICE_ABOVE_LIMIT = "price_above_limit"
-WAITING_FOR_QUOTA = "waiting_for_quota"
-WAITING_FOR_DEVICES = "waiting_for_devices"
 
-QUOTA_LOST = "quota_lost"
-CANCELLED = "cancelled"
-DEVICE_WITHDRAWN = "device_withdrawn"
-LEFT_QUEUE = "left_queue"
+class VacateReason(StrEnum):
+    """Why a running job is asked to leave."""
+
+    QUOTA_LOST = "quota_lost"
+    PRICE_ABOVE_LIMIT = "price_above_limit"
+    CANCELLED = "cancelled"
+    DEVICE_WITHDRAWN = "device_withdrawn"
+    """One of its devices must not be used any more, or is something else now."""
+    LEFT_QUEUE = "left_queue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ class Vacate:
     """A running job that must leave."""
 
     job: Job
-    reason: str
+    reason: VacateReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,10 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A pending job that is short of something else than before."""
+    """A pending job that is short of something else than before; it needs whole devices."""
 
     job: Job
-    reason: str
+    reason: WaitReason
     needed_macc: int
     available_macc: int
 
@@ -84,12 +86,12 @@ class _Room:
 _Rooms = dict[str, _Room]
 
 
-def plan(state: PlacementState, market_time_ms: int, retention_gap_ppm: int) -> Plan:
+def plan(state: PlacementState, market_time_ms: int) -> Plan:
     """Decide who runs where.
 
     Running jobs go before pending ones, bought quota of all teams before opportunistic quota, the
     queue order of a team before everything else within it; what does not fit is passed over
-    (rounding policy ``backfill``).
+    (rounding policy ``backfill``). Quota is spent on what a job occupies: whole devices.
 
     Parameters
     ----------
@@ -97,14 +99,13 @@ def plan(state: PlacementState, market_time_ms: int, retention_gap_ppm: int) -> 
         Tables, jobs and devices; not changed.
     market_time_ms
         Market time of the step.
-    retention_gap_ppm
-        By how much the limit of a job within its minimum run time counts as raised.
     """
     result = Plan()
     withdrawn = state.devices.withdrawn()
     teams = [(name, state.teams[name]) for name in sorted(state.teams)]
     rooms = {name: _rooms(state.quotas.get(name, {})) for name, _ in teams}
-    keep = _Keeper(result, withdrawn, market_time_ms, retention_gap_ppm)
+    gap_ppm = state.retention.in_force_ppm(market_time_ms)
+    keep = _Keeper(result, withdrawn, market_time_ms, gap_ppm)
     for name, jobs in teams:
         if jobs.running:
             keep.team(jobs, rooms[name])
@@ -131,12 +132,12 @@ class _Keeper:
     """Settles what running jobs keep."""
 
     def __init__(
-        self, result: Plan, withdrawn: dict[str, None], market_time_ms: int, retention_gap_ppm: int
+        self, result: Plan, withdrawn: dict[str, None], market_time_ms: int, gap_ppm: int
     ) -> None:
         self._result = result
         self._withdrawn = withdrawn
         self._now_ms = market_time_ms
-        self._gap_ppm = retention_gap_ppm
+        self._gap_ppm = gap_ppm
 
     def team(self, jobs: TeamJobs, rooms: _Rooms) -> None:
         """Settle the running jobs of one team; its rooms shrink by what they keep."""
@@ -145,11 +146,11 @@ class _Keeper:
         for job in jobs.running.values():
             lease = job.held_lease()
             if job.queued is None:
-                leaving.append(Vacate(job, LEFT_QUEUE))
+                leaving.append(Vacate(job, VacateReason.LEFT_QUEUE))
             elif job.queued.cancelled:
-                leaving.append(Vacate(job, CANCELLED))
+                leaving.append(Vacate(job, VacateReason.CANCELLED))
             elif lease.lease in self._withdrawn:
-                leaving.append(Vacate(job, DEVICE_WITHDRAWN))
+                leaving.append(Vacate(job, VacateReason.DEVICE_WITHDRAWN))
             else:
                 by_market.setdefault(lease.market, []).append(job)
         for market in sorted(by_market):
@@ -169,7 +170,7 @@ class _Keeper:
             else:
                 others.append(job)
         if held > room.bought_macc:
-            for victim in choose_victims(holders, held - room.bought_macc):
+            for victim in choose_victims(holders, held - room.bought_macc, self._now_ms):
                 held -= victim.held_lease().size_macc
                 others.append(victim)
         room.bought_macc -= held
@@ -191,14 +192,15 @@ class _Keeper:
                 staying.append(job)
                 total += lease.size_macc
         excess = total - room.opportunistic_macc
-        victims = {job.key: None for job in choose_victims(staying, excess)}
+        victims = {job.key: None for job in choose_victims(staying, excess, self._now_ms)}
         for job in staying:
             lease = job.held_lease()
             if job.key in victims:
                 dear = lease.work_class is WorkClass.MARKET and not self._pays(
                     job, room.price_micro
                 )
-                leaving.append(Vacate(job, PRICE_ABOVE_LIMIT if dear else QUOTA_LOST))
+                reason = VacateReason.PRICE_ABOVE_LIMIT if dear else VacateReason.QUOTA_LOST
+                leaving.append(Vacate(job, reason))
                 continue
             room.opportunistic_macc -= lease.size_macc
             if lease.work_class is WorkClass.MARKET:
@@ -235,7 +237,7 @@ def _start_bought(
         if entry.size_macc <= largest:
             grant = _first_fit(job, entry, rooms, draft, short)
             if grant is not None:
-                rooms[grant.market].bought_macc -= entry.size_macc
+                rooms[grant.market].bought_macc -= occupied_macc(grant.shares)
                 largest = max(room.bought_macc for room in rooms.values())
                 result.granted.append(grant)
                 continue
@@ -252,12 +254,25 @@ def _first_fit(
             continue
         if not _covers(entry, room.price_micro):
             continue
-        shares = draft.take(kind, entry.size_macc)
+        shares = _take_within(job, kind, room.bought_macc, draft, short)
         if shares is not None:
             return Grant(job, kind, WorkClass.MARKET, shares)
-        if entry.size_macc <= draft.present_macc.get(kind, 0):
-            short.setdefault(job.key, kind)
     return None
+
+
+def _take_within(
+    job: Job, kind: str, room_macc: int, draft: Draft, short: dict[str, str]
+) -> tuple[Share, ...] | None:
+    """Take devices for a job if the room covers all that they hold; note a lack of devices."""
+    size_macc = job.entry().size_macc
+    shares = draft.take(kind, size_macc)
+    if shares is None:
+        if size_macc <= draft.present_macc.get(kind, 0):
+            short.setdefault(job.key, kind)
+    elif occupied_macc(shares) > room_macc:
+        draft.put_back(shares)
+        return None
+    return shares
 
 
 def _start_opportunistic(
@@ -276,14 +291,12 @@ def _start_opportunistic(
                 room = rooms.get(kind)
                 if room is None or entry.size_macc > room.opportunistic_macc:
                     continue
-                shares = draft.take(kind, entry.size_macc)
+                shares = _take_within(job, kind, room.opportunistic_macc, draft, short)
                 if shares is not None:
                     grant = Grant(job, kind, WorkClass.OPPORTUNISTIC, shares)
-                    room.opportunistic_macc -= entry.size_macc
+                    room.opportunistic_macc -= occupied_macc(shares)
                     largest = max(room.opportunistic_macc for room in rooms.values())
                     break
-                if entry.size_macc <= draft.present_macc.get(kind, 0):
-                    short.setdefault(job.key, kind)
         if grant is None:
             unplaced.append(job)
         else:
@@ -299,41 +312,42 @@ def _say_why(
         entry = job.entry()
         kind = short.get(job.key) if short else None
         if kind is not None:
-            reason = WAITING_FOR_DEVICES
+            reason = WaitReason.WAITING_FOR_DEVICES
         else:
             reason, kind = _shortage(entry, rooms, draft)
-        if reason != job.reason:
+        needed = draft.whole_macc(kind, entry.size_macc)
+        if (reason, needed) != (job.reason, job.needed_macc):
             available = _available(reason, kind, rooms, draft)
-            result.waiting.append(Wait(job, reason, entry.size_macc, available))
+            result.waiting.append(Wait(job, reason, needed, available))
 
 
-def _shortage(entry: JobQueued, rooms: _Rooms, draft: Draft) -> tuple[str, str]:
+def _shortage(entry: JobQueued, rooms: _Rooms, draft: Draft) -> tuple[WaitReason, str]:
     """Return the reason that is closest to a start over the acceptable types, and its type."""
-    found, at = NO_SUCH_TYPE, entry.types[0]
+    found, at = WaitReason.NO_SUCH_TYPE, entry.types[0]
     for kind in entry.types:
         present = draft.present_macc.get(kind, 0)
         if not present:
             continue
         if entry.size_macc > present:
-            if found == NO_SUCH_TYPE:
-                found, at = EXCEEDS_SUPPLY, kind
+            if found == WaitReason.NO_SUCH_TYPE:
+                found, at = WaitReason.EXCEEDS_SUPPLY, kind
             continue
         room = rooms.get(kind)
         limit = entry.limit_micro
         if room is None or limit is None or limit == 0 or limit >= room.price_micro:
-            return WAITING_FOR_QUOTA, kind
-        if found != PRICE_ABOVE_LIMIT:
-            found, at = PRICE_ABOVE_LIMIT, kind
+            return WaitReason.WAITING_FOR_QUOTA, kind
+        if found != WaitReason.PRICE_ABOVE_LIMIT:
+            found, at = WaitReason.PRICE_ABOVE_LIMIT, kind
     return found, at
 
 
-def _available(reason: str, kind: str, rooms: _Rooms, draft: Draft) -> int:
-    if reason == WAITING_FOR_DEVICES:
+def _available(reason: WaitReason, kind: str, rooms: _Rooms, draft: Draft) -> int:
+    if reason == WaitReason.WAITING_FOR_DEVICES:
         return draft.free_macc.get(kind, 0)
-    if reason == EXCEEDS_SUPPLY:
+    if reason == WaitReason.EXCEEDS_SUPPLY:
         return draft.present_macc.get(kind, 0)
     room = rooms.get(kind)
-    if room is None or reason == NO_SUCH_TYPE:
+    if room is None or reason == WaitReason.NO_SUCH_TYPE:
         return 0
     return max(room.bought_macc, room.opportunistic_macc)
 

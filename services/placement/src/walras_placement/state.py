@@ -9,13 +9,17 @@ from walras_contracts.demand import JobQueued
 from walras_contracts.identifiers import job_key
 from walras_contracts.market import MarketQuota
 from walras_contracts.work import JobState, JobStatusChanged, LeaseGranted, WorkClass
+from walras_placement.accounts import RetentionGaps
 from walras_placement.devices import DevicePool, Share
 from walras_runtime.errors import InvariantBrokenError
 
 
 @dataclass(slots=True)
 class Lease:
-    """Devices that a job holds. ``open_parts`` are those that are not verified free yet."""
+    """Devices that a job holds; ``size_macc`` counts them whole.
+
+    ``open_parts`` are those that are not verified free yet.
+    """
 
     lease: str
     market: str
@@ -221,9 +225,10 @@ class TeamJobs:
 
 
 class PlacementState:
-    """Tables of nodes, quotas and queue; own jobs; indices that a restart rebuilds."""
+    """Tables of accounts, nodes, quotas and queue; own jobs; indices that a restart rebuilds."""
 
     def __init__(self) -> None:
+        self.retention = RetentionGaps()
         self.devices = DevicePool()
         self.quotas: dict[str, dict[str, MarketQuota]] = {}
         self.queue: dict[str, JobQueued] = {}
@@ -241,7 +246,9 @@ class PlacementState:
         if job.lease is not None:
             self.by_lease[job.lease.lease] = job
             self.devices.hold(
-                job.lease.lease, [s for s in job.lease.parts if s.node in job.lease.open_parts]
+                job.lease.lease,
+                job.lease.market,
+                [s for s in job.lease.parts if s.node in job.lease.open_parts],
             )
         self.index(job)
 

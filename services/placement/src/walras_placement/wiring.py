@@ -1,5 +1,6 @@
 """How placement is wired to the log."""
 
+from walras_contracts.accounts import AccountsChanged
 from walras_contracts.capacity import NodePublished
 from walras_contracts.demand import JobQueued
 from walras_contracts.market import QuotaGranted
@@ -15,16 +16,17 @@ from walras_runtime.stage import Input, StageSpec
 
 
 def build(settings: Settings) -> StageSpec:
-    """Return the stage's wiring."""
-    gap_ppm = settings.retention_gap_ppm
+    """Return the stage's wiring; the settings do not change it."""
+    del settings
     return StageSpec(
         service=Settings.SERVICE,
         inputs=(
+            Input(AccountsChanged.TOPIC, table=True),
             Input(NodePublished.TOPIC, table=True),
             Input(QuotaGranted.TOPIC, table=True),
             Input(JobQueued.TOPIC, table=True),
             Input(LeaseStatusChanged.TOPIC),
         ),
         outputs=(LeaseGranted.TOPIC, VacateRequested.TOPIC, JobStatusChanged.TOPIC),
-        build=lambda _partition: PlacementStage(gap_ppm),
+        build=lambda _partition: PlacementStage(),
     )

@@ -75,6 +75,7 @@ class Projection:
         self._per_cycle = barriers_per_cycle
         self._marks: dict[int, _Marks] = {}
         self._next = 0
+        self._begun = False
         self.state = SnapshotState()
         self.undecodable: Counter[str] = Counter()
 
@@ -110,6 +111,8 @@ class Projection:
             snapshot differ.
         """
         latest: Snapshot | None = None
+        # Compaction has removed old barriers: the log that is read may begin with a later one.
+        self._next = max(self._next, self._aligner.starts_at())
         while self._aligner.ready(self._next):
             aligned = self._aligner.take(self._next)
             for records in aligned.records.values():
@@ -118,6 +121,7 @@ class Projection:
             marks = self._marks.pop(self._next)
             number = aligned.barrier.number
             self._next += 1
+            self._begun = True
             self.state.forget_replaced(aligned.barrier.market_time_ms)
             if not self._aligner.ready(self._next):
                 assert marks.published_at_ms is not None
@@ -145,7 +149,11 @@ class Projection:
         if record is None or handler is None:
             return
         event = record.event
-        if isinstance(event, QuotaGranted) and event.cycle * self._per_cycle != self._next:
+        # The first step holds all that earlier ones left, where their barriers are gone.
+        if isinstance(event, QuotaGranted) and (
+            event.cycle * self._per_cycle > self._next
+            or (self._begun and event.cycle * self._per_cycle != self._next)
+        ):
             raise InvariantBrokenError(
                 f"the quota of {event.team} in step {self._next} is of cycle {event.cycle}: that "
                 f"is not one cycle per {self._per_cycle} barriers (WALRAS_SNAPSHOT_CYCLE_EVERY)"

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 
 import structlog
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -32,6 +33,14 @@ RETRY_S = 2.0
 logger = structlog.get_logger("walras")
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A snapshot and the id of the log that shows it."""
+
+    log_id: str
+    snapshot: Snapshot
+
+
 class Reader:
     """Reads the inputs from their beginnings and holds the newest snapshot."""
 
@@ -39,8 +48,9 @@ class Reader:
         self._settings = settings
         self._topics = {source.topic: topics[source.topic] for source in INPUTS}
         self._short = {topic.full_name: name for name, topic in self._topics.items()}
+        self._id_topic = topics[LOG_TOPIC].full_name
         self._health = health
-        self.latest: Snapshot | None = None
+        self.latest: Shown | None = None
         self.fresh = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -55,6 +65,8 @@ class Reader:
                 await _pause(stop, RETRY_S)
 
     async def _follow(self, consumer: AIOKafkaConsumer, stop: asyncio.Event) -> None:
+        """Follow the log of one connection; the address may have another log at the next one."""
+        log_id: str | None = None
         counts = {name: topic.partitions for name, topic in self._topics.items()}
         projection = Projection(counts, self._settings.barriers_per_cycle())
         tps = [
@@ -77,35 +89,41 @@ class Reader:
             for tp in sorted(behind):
                 if await consumer.position(tp) >= behind[tp]:
                     del behind[tp]
-            if not behind:
-                self._take(projection)
+            if behind:
+                continue
+            self._health.clear("kafka")
+            snapshot = projection.advance()
+            if projection.undecodable:
+                self._health.details["undecodable"] = str(dict(projection.undecodable))
+            if snapshot is not None:
+                log_id = log_id or await self._log_id()
+                self._show(Shown(log_id, snapshot))
 
-    def _take(self, projection: Projection) -> None:
-        self._health.clear("kafka")
-        snapshot = projection.advance()
-        if projection.undecodable:
-            self._health.details["undecodable"] = str(dict(projection.undecodable))
-        if snapshot is not None:
-            self.latest = snapshot
-            self._health.details["barrier"] = str(snapshot.barrier)
-            self.fresh.set()
+    async def _log_id(self) -> str:
+        """Return the id of the log at the address now.
+
+        Raises
+        ------
+        BrokerUnavailableError
+            The topic that it is read from is empty although the inputs show a barrier: the log is
+            being made anew.
+        """
+        found = await read_log_id(self._settings.kafka_bootstrap, self._id_topic)
+        if found is None:
+            raise BrokerUnavailableError(f"{self._id_topic}/0 has no record yet")
+        return found
+
+    def _show(self, shown: Shown) -> None:
+        self.latest = shown
+        self._health.details["barrier"] = str(shown.snapshot.barrier)
+        self._health.details["log"] = shown.log_id
+        self.fresh.set()
 
 
-async def log_id(settings: Settings, topics: Mapping[str, Topic]) -> str | None:
-    """Return the id of the log that the broker holds; None before its first barrier."""
-    return await read_log_id(settings.kafka_bootstrap, topics[LOG_TOPIC].full_name)
-
-
-async def publish(
-    reader: Reader,
-    settings: Settings,
-    topics: Mapping[str, Topic],
-    stop: asyncio.Event,
-    health: Health,
-) -> None:
-    """Bring each new snapshot to Redis and look after it until stopped."""
+async def publish(reader: Reader, settings: Settings, stop: asyncio.Event, health: Health) -> None:
+    """Bring each new snapshot to Redis, under its log's key, and look after it until stopped."""
     publisher = Publisher(health)
-    store: RedisSnapshotStore | None = None
+    log_id = ""
     assert settings.redis_url is not None
     async with AsyncExitStack() as stack:
         client: Redis = await stack.enter_async_context(
@@ -113,30 +131,18 @@ async def publish(
         )
         while not stop.is_set():
             changed = await _wait(reader.fresh, stop, settings.check_interval_ms / 1000)
-            snapshot = reader.latest
-            if snapshot is None:
+            if reader.latest is None:
                 continue
-            if store is None:
-                store = await _store(client, settings, topics)
-            if store is None:
-                continue
+            snapshot = reader.latest.snapshot
+            if reader.latest.log_id != log_id:
+                log_id, publisher = reader.latest.log_id, Publisher(health)
+            store = RedisSnapshotStore(client, log_id, STORE_NAME)
             if changed:
                 health.ready = await publisher.publish(store, snapshot, monotonic_ms())
             else:
                 health.ready = await publisher.check(store, snapshot, monotonic_ms()) is not None
             health.details["outcomes"] = str({k.value: n for k, n in publisher.outcomes.items()})
             health.details["rewritten"] = str(publisher.rewritten)
-
-
-async def _store(
-    client: Redis, settings: Settings, topics: Mapping[str, Topic]
-) -> RedisSnapshotStore | None:
-    try:
-        name = await log_id(settings, topics)
-    except (KafkaError, BrokerUnavailableError) as error:
-        logger.warning("log_id_not_readable", why=str(error))
-        return None
-    return None if name is None else RedisSnapshotStore(client, name, STORE_NAME)
 
 
 async def _wait(fresh: asyncio.Event, stop: asyncio.Event, timeout_s: float) -> bool:
@@ -178,4 +184,4 @@ async def serve(
     reader = Reader(settings, topics, health)
     async with asyncio.TaskGroup() as group:
         group.create_task(reader.run(stop))
-        group.create_task(publish(reader, settings, topics, stop, health))
+        group.create_task(publish(reader, settings, stop, health))

@@ -7,9 +7,9 @@ the rightful owner.
 """
 
 import asyncio
-import logging
 from typing import Final, Protocol
 
+import structlog
 from aiokafka.errors import KafkaError
 
 from walras_contracts.topics import load_topics
@@ -44,7 +44,7 @@ BROKER_ERRORS: Final = (
     # aiokafka's answer to every call after its producer was fenced.
     AssertionError,
 )
-logger = logging.getLogger("walras.ticker")
+logger = structlog.get_logger("walras")
 
 
 class ClockHaltError(WalrasError):
@@ -204,11 +204,11 @@ async def lead(
                 telemetry.epoch.labels("0").set(writer.epoch)
                 health.clear("barriers")
                 health.ready = True
-                logger.info("leading from epoch %d", writer.epoch)
+                logger.info("leading", epoch=writer.epoch)
                 interval_ms = settings.interval_ms
                 await tick(state, writer, clock, interval_ms, stop, telemetry=telemetry)
         except BROKER_ERRORS as error:
-            logger.warning("barriers are interrupted: %r", error)
+            logger.warning("barriers_interrupted", error=repr(error))
             telemetry.restarts.labels("0").inc()
             health.fail("barriers", repr(error))
             health.ready = False
@@ -242,7 +242,7 @@ async def run(
     except ClockHaltError as error:
         # Out of the election, so that a replica whose clock is right takes over. Not out of the
         # process: started again it would take the jump for an outage and write it into the log.
-        logger.error("halted: %s", error)
+        logger.error("halted", why=str(error))
         health.fail("clock", str(error))
         health.ready = False
         await stop.wait()

@@ -1,4 +1,4 @@
-"""The board over HTTP on loopback."""
+"""The board over HTTP."""
 
 import json
 from collections.abc import AsyncIterator
@@ -14,8 +14,8 @@ CYCLES_DEFAULT: Final = 60
 
 
 @asynccontextmanager
-async def serve_board(tables: Tables, port: int) -> AsyncIterator[int]:
-    """Serve ``GET /v1/board?cycles=N``; yield the port."""
+async def serve_board(tables: Tables, host: str, port: int) -> AsyncIterator[int]:
+    """Serve ``GET /v1/board?cycles=N`` at an address of this machine; yield the port."""
 
     async def answer(request: web.Request) -> web.Response:
         asked = request.query.get("cycles", str(CYCLES_DEFAULT))
@@ -33,7 +33,7 @@ async def serve_board(tables: Tables, port: int) -> AsyncIterator[int]:
     app.add_routes([web.get("/v1/board", answer)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
+    site = web.TCPSite(runner, host, port)
     await site.start()
     try:
         yield int(runner.addresses[0][1])

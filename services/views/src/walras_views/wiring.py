@@ -94,7 +94,7 @@ async def serve(
     await check_topics(settings.kafka_bootstrap, {name: topics[name] for name in TOPICS})
     with tempfile.TemporaryDirectory(prefix="walras-views-") as directory:
         app, tables, tally = build(settings, Path(directory))
-        async with serve_board(tables, settings.http_port) as port:
+        async with serve_board(tables, settings.http_host, settings.http_port) as port:
             logger.info("board_served", port=port)
             health.details["board_port"] = str(port)
             reporting = asyncio.create_task(_report(tally, health, stop))

@@ -12,6 +12,9 @@ import faust
 from yarl import URL
 
 from walras_runtime.faust.read_committed import ReadCommittedTransport
+from walras_runtime.kafka import tolerant_records
+
+tolerant_records.install()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,8 @@ from walras_contracts.identifiers import partition_of
 from walras_contracts.topics import Topic
 from walras_runtime.kafka.log_reading import read_all
 from walras_runtime.kafka.producing import Row, make_producer, send_rows
-from walras_runtime.kafka.wire import (
-    BarrierMark,
-    barrier_headers,
-    barrier_value,
-    event_headers,
-    parse_message,
-)
+from walras_runtime.kafka.step_rows import barrier_row
+from walras_runtime.kafka.wire import BarrierMark, barrier_headers, event_headers, parse_message
 from walras_runtime.records import Barrier, Output
 
 WRITE_TIMEOUT_S = 60.0
@@ -107,9 +102,10 @@ class BarrierWriter:
                     event_headers(event_id, self._source, output.type),
                 )
             )
-        mark: Row = (barrier.key().encode(), barrier_value(barrier), barrier_headers(self.epoch))
+        headers = barrier_headers(self.epoch)
         for topic in self._topics.values():
             if topic.barriers == "outside":
+                mark = barrier_row(barrier, topic, headers)
                 for partition in range(topic.partitions):
                     rows.setdefault((topic.full_name, partition), []).append(mark)
         return rows

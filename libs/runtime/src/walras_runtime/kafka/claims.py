@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from aiokafka import AIOKafkaConsumer
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from walras_runtime.kafka.log_reading import read_all_with
+from walras_runtime.kafka.log_reading import read_all_with, wait_until_settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,11 @@ def failures_value(claim: Claim, barrier: int, subject: str, error: str) -> byte
 
 
 async def read_claim(consumer: AIOKafkaConsumer, topic: str, service: str, partition: int) -> Claim:
-    """Return the latest claim of a partition."""
+    """Return the latest claim of a partition that can be seen now.
+
+    Claims of all services lie in one partition, so an open transaction of another service hides
+    newer ones; who acts on the answer reads :func:`read_settled_claim`.
+    """
     claim = Claim("", 0)
     failed_barrier, failures = -1, {}
     for message in await read_all_with(consumer, topic, [0]):
@@ -59,3 +63,23 @@ async def read_claim(consumer: AIOKafkaConsumer, topic: str, service: str, parti
             document = json.loads(message.value)
             failed_barrier, failures = document["barrier"], document["counts"]
     return Claim(claim.incarnation, claim.epoch, failed_barrier, failures)
+
+
+async def read_settled_claim(
+    bootstrap: str,
+    consumer: AIOKafkaConsumer,
+    topic: str,
+    service: str,
+    partition: int,
+    *,
+    within_s: float,
+) -> Claim:
+    """Return the latest claim of a partition among all that were written before the call.
+
+    Raises
+    ------
+    BrokerUnavailableError
+        A transaction on the topic stayed open for longer than ``within_s``.
+    """
+    await wait_until_settled(bootstrap, consumer, TopicPartition(topic, 0), within_s=within_s)
+    return await read_claim(consumer, topic, service, partition)

@@ -8,25 +8,29 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from walras_runtime.errors import BrokerUnavailableError
+from walras_runtime.kafka import tolerant_records
+
+tolerant_records.install()
 
 RETRY_BACKOFF_MS = 20
 """The client waits so long after it first heard of a topic; its default of 100 ms, for each topic
 that a stage reads, would be half of the time that a takeover needs."""
+SETTLING_POLL_S = 0.02
 STALL_S = 30.0
 """No progress for so long while reading means that the broker is gone, not that it is slow."""
 
 
 @asynccontextmanager
 async def plain_consumer(bootstrap: str, **options: Any) -> AsyncIterator[AIOKafkaConsumer]:
-    """Open a read_committed consumer without a group, for manual assignment."""
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap,
-        isolation_level="read_committed",
-        enable_auto_commit=False,
-        auto_offset_reset="none",
-        retry_backoff_ms=RETRY_BACKOFF_MS,
+    """Open a consumer without a group, for manual assignment; read_committed unless told."""
+    settings: dict[str, Any] = {
+        "isolation_level": "read_committed",
+        "enable_auto_commit": False,
+        "auto_offset_reset": "none",
+        "retry_backoff_ms": RETRY_BACKOFF_MS,
         **options,
-    )
+    }
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, **settings)
     await consumer.start()
     try:
         yield consumer
@@ -90,3 +94,26 @@ async def read_all_with(
     async for tp, messages in read_until(consumer, beginnings, await ends(consumer, tps)):
         found.setdefault(tp.partition, []).extend(messages)
     return [message for partition in sorted(found) for message in found[partition]]
+
+
+async def wait_until_settled(
+    bootstrap: str, consumer: AIOKafkaConsumer, tp: TopicPartition, *, within_s: float
+) -> None:
+    """Wait until a read_committed reader sees all that is in a partition now, or its abortion.
+
+    Such a reader sees nothing from behind the beginning of an open transaction, whosever it is:
+    what was committed behind it would be missed.
+
+    Raises
+    ------
+    BrokerUnavailableError
+        A transaction stayed open for longer than that.
+    """
+    async with plain_consumer(bootstrap, isolation_level="read_uncommitted") as everything:
+        end = (await ends(everything, [tp]))[tp]
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + within_s
+    while (await ends(consumer, [tp]))[tp] < end:
+        if clock() > deadline:
+            raise BrokerUnavailableError(f"{tp.topic}/{tp.partition}: a transaction stays open")
+        await asyncio.sleep(SETTLING_POLL_S)

@@ -17,9 +17,9 @@ from walras_runtime.errors import OffsetGapError
 from walras_runtime.kafka.log_reading import ends, read_until
 from walras_runtime.kafka.wire import BarrierMark, parse_message
 from walras_runtime.position import Position
-from walras_runtime.records import POSITION_KEY
+from walras_runtime.records import POSITION_KEY, StateChange
 from walras_runtime.stage import Stage, StageSpec
-from walras_runtime.tables import is_mirrored, load_state
+from walras_runtime.tables import check_mirrored, is_mirrored, load_state
 
 
 async def restore(
@@ -30,15 +30,32 @@ async def restore(
     *,
     topics: Mapping[str, Topic],
     partitions: Mapping[str, tuple[int, ...]],
+    left_over: list[StateChange] | None = None,
 ) -> Position:
     """Fill an empty stage from the log; return the position to go on from.
+
+    Parameters
+    ----------
+    consumer
+        An open consumer without assignments that matter.
+    spec, partition, stage
+        The stage to fill.
+    topics
+        The registry.
+    partitions
+        For each input the partitions that the stage reads.
+    left_over
+        Filled with the changes that remove what this build does not keep any more.
 
     Raises
     ------
     OffsetGapError
         Records behind the position, never read, are gone from the log.
+    StateUnreadableError
+        The own state is damaged, or an earlier build kept less than this one needs.
     """
     position, state = await _own_state(consumer, spec, partition, topics)
+    check_mirrored(spec, topics, position)
     names = {topics[source.topic].full_name: source for source in spec.inputs}
     start = {
         TopicPartition(name, p): position.offsets.get((source.topic, p), 0)
@@ -63,10 +80,12 @@ async def restore(
             item = parse_message(message, source.topic)
             if isinstance(item, BarrierMark):
                 continue
-            record, _ = decode(spec.service, source, item)
+            record, _ = decode(spec.service, source, item, topics[source.topic].events)
             if record is not None:
                 stage.fold(record)
-    load_state(spec, stage, state)
+    found = load_state(spec, stage, topics, state)
+    if left_over is not None:
+        left_over[:] = found
     return position
 
 

@@ -4,10 +4,16 @@ from collections.abc import Mapping, Sequence
 
 from walras_contracts.topics import Topic
 from walras_runtime.kafka.producing import Row
-from walras_runtime.kafka.wire import barrier_headers, barrier_value, event_headers
+from walras_runtime.kafka.wire import Headers, barrier_headers, barrier_value, event_headers
 from walras_runtime.position import Position
 from walras_runtime.records import POSITION_KEY, Barrier, Output, StateChange
 from walras_runtime.stage import StageSpec
+
+
+def barrier_row(barrier: Barrier, topic: Topic, headers: Headers) -> Row:
+    """Return a barrier as the topic keys it."""
+    key = barrier.key(cyclic=topic.cleanup == "compact")
+    return (key.encode(), barrier_value(barrier), headers)
 
 
 def step_rows(
@@ -41,14 +47,11 @@ def step_rows(
     changelog = rows.setdefault((topics[spec.state_topic].full_name, partition), [])
     changelog.extend((change.key.encode(), change.value, []) for change in state)
     changelog.append((POSITION_KEY.encode(), position.payload(), []))
-    mark: Row = (
-        barrier.key().encode(),
-        barrier_value(barrier),
-        barrier_headers(epoch, previous_commit_ms, traceparent),
-    )
+    headers = barrier_headers(epoch, previous_commit_ms, traceparent)
     for name_of_topic in spec.outputs:
         topic = topics[name_of_topic]
         if topic.barriers == "producer":
+            mark = barrier_row(barrier, topic, headers)
             for target in (partition,) if spec.spread else range(topic.partitions):
                 rows.setdefault((topic.full_name, target), []).append(mark)
     return rows

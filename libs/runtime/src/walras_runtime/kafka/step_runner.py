@@ -23,6 +23,7 @@ rightful owner.
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import structlog
@@ -39,6 +40,7 @@ from walras_runtime.errors import (
     OffsetGapError,
     PartitionStoppedError,
     ProducerFailedError,
+    StageBrokenError,
     StepFailedError,
 )
 from walras_runtime.health import Health
@@ -48,7 +50,7 @@ from walras_runtime.kafka.claims import (
     claim_value,
     failures_key,
     failures_value,
-    read_claim,
+    read_settled_claim,
 )
 from walras_runtime.kafka.log_reading import ends, plain_consumer
 from walras_runtime.kafka.producing import (
@@ -62,10 +64,10 @@ from walras_runtime.kafka.restoring import check_gaps, group_agrees, restore
 from walras_runtime.kafka.step_rows import step_rows
 from walras_runtime.kafka.wire import parse_message
 from walras_runtime.position import Position
-from walras_runtime.records import Output, Record, Step
+from walras_runtime.records import Output, Record, StateChange, Step
 from walras_runtime.settings import ServiceSettings
 from walras_runtime.stage import Stage, StageSpec
-from walras_runtime.tables import fold_tables
+from walras_runtime.tables import fold_tables, mirrored_inputs
 from walras_runtime.telemetry import Telemetry
 
 POLL_MS = 200
@@ -78,6 +80,8 @@ RETRY_S = 0.5
 STOP_S = 5.0
 """A client that does not stop within this time is given up."""
 MOST_RECORDS = 20_000
+MOST_FAILURES = 3
+"""So many failures of one step for no named subject stop the stage."""
 
 T = TypeVar("T")
 logger = structlog.get_logger("walras")
@@ -141,6 +145,7 @@ class StepRunner:
         self._position = Position.start()
         self._aligner = Aligner(spec.inputs, self.partitions, {}, {})
         self._letters: list[Output] = []
+        self._left_over: list[StateChange] = []
         self._parents: dict[int, list[str]] = {}
         self._waiting_since_ms: int | None = None
         self._previous_commit_ms: int | None = None
@@ -191,19 +196,28 @@ class StepRunner:
         await self._guarded(self._producer.start())
         last = await self._read_claim(consumer)
         self._last_epoch = last.epoch
-        epoch = last.epoch + 1
+        await self._claim_epoch(last.epoch + 1, last)
+
+    async def _claim_epoch(self, epoch: int, last: Claim) -> None:
         await self._write_to_claims(
             claim_key(self._spec.service, self._partition), claim_value(self._incarnation, epoch)
         )
         # Only now: a claim that was not committed is nobody's.
-        self._claim = Claim(self._incarnation, epoch, last.failed_barrier, dict(last.failures))
+        self._claim = replace(last, incarnation=self._incarnation, epoch=epoch)
         self._telemetry.epoch.labels(self._label).set(epoch)
         logger.info("claimed", stage=self._name, epoch=epoch)
 
     async def _read_claim(self, consumer: AIOKafkaConsumer) -> Claim:
         claims = self._topics["claims"].full_name
         return await self._guarded(
-            read_claim(consumer, claims, self._spec.service, self._partition)
+            read_settled_claim(
+                self._settings.kafka_bootstrap,
+                consumer,
+                claims,
+                self._spec.service,
+                self._partition,
+                within_s=self._settings.transaction_timeout_ms / 1000,
+            )
         )
 
     async def _write_to_claims(self, key: bytes, value: bytes) -> None:
@@ -241,7 +255,13 @@ class StepRunner:
             self._stage,
             topics=self._topics,
             partitions=self.partitions,
+            left_over=self._left_over,
         )
+        assert self._claim is not None
+        if restored.epoch >= self._claim.epoch:
+            # The claims do not know of the last owner: readers must still see epochs grow.
+            logger.error("claim_behind_position", stage=self._name, epoch=restored.epoch)
+            await self._claim_epoch(restored.epoch + 1, self._claim)
         agrees = restored.step < 0 or await self._guarded(
             group_agrees(self._settings.kafka_bootstrap, self.group, self._topics, restored)
         )
@@ -291,8 +311,14 @@ class StepRunner:
                 self._aligner.push_record(item)
                 continue
             self._check_age(topic, message)
-            self._aligner.push_barrier(topic, message.partition, item.offset, item.barrier)
-            if item.traceparent is not None:
+            taken = self._aligner.push_barrier(
+                topic, message.partition, item.offset, item.barrier, epoch=item.epoch
+            )
+            if not taken:
+                where = f"{topic}/{message.partition}@{item.offset}"
+                number, epoch = item.barrier.number, item.epoch
+                logger.warning("barrier_passed_over", at=where, number=number, epoch=epoch)
+            elif item.traceparent is not None:
                 self._parents.setdefault(item.barrier.number + lag, []).append(item.traceparent)
 
     def _check_age(self, topic: str, message: Any) -> None:
@@ -328,16 +354,20 @@ class StepRunner:
         parents = [each for barrier in sorted(due) for each in self._parents.pop(barrier)]
         with self._telemetry.step_span(number, parents) as traceparent:
             aligned = self._aligner.take(number)
+            assert self._claim is not None
             position = Position(
                 number,
                 aligned.barrier.market_time_ms,
                 self._aligner.position(),
                 self._aligner.delivered(),
+                self._claim.epoch,
+                mirrored_inputs(self._spec, self._topics),
             )
             batches = await self._decide(aligned, position, traceparent)
             decided = monotonic_ms()
             await self._commit(batches, position)
         self._position = position
+        self._left_over.clear()
         self._previous_commit_ms = wall_ms()
         metrics, label = self._telemetry, self._label
         metrics.step_seconds.labels(label).observe((decided - started) / 1000)
@@ -355,7 +385,7 @@ class StepRunner:
         assert self._claim is not None
         assert self._producer is not None
         number = aligned.barrier.number
-        records, self._letters = decode_step(self._spec, aligned)
+        records, self._letters = decode_step(self._spec, aligned, self._topics)
         failures = self._claim.failures if self._claim.failed_barrier == number else {}
         step = Step(aligned.barrier, records, aligned.late, failures, self._aligner.newest_ready())
         try:
@@ -367,7 +397,7 @@ class StepRunner:
                 self._topics,
                 aligned.barrier,
                 outputs=[*result.outputs, *self._letters],
-                state=[*mirrored, *result.state],
+                state=[*self._left_over, *mirrored, *result.state],
                 position=position,
                 epoch=self._claim.epoch,
                 previous_commit_ms=self._previous_commit_ms,
@@ -382,6 +412,9 @@ class StepRunner:
                 failures_key(self._spec.service, self._partition),
                 failures_value(self._claim, number, subject, repr(error)),
             )
+            failed = failures.get(subject, 0) + 1
+            if not subject and failed >= MOST_FAILURES:
+                raise StageBrokenError(f"step {number} failed {failed} times: {error!r}") from error
             raise
 
     async def _commit(self, batches: Batches, position: Position) -> None:

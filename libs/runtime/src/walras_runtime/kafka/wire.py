@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+from walras_contracts.quantities import MARKET_TIME_MS_MAX, NUMBER_MAX
 from walras_runtime.records import BARRIER_KEY_PREFIX, BARRIER_TYPE, Barrier, Record
 
 Headers = list[tuple[str, bytes]]
@@ -18,6 +19,7 @@ SPEC_VERSION: Final = ("ce_specversion", b"1.0")
 EPOCH_HEADER: Final = "walras_epoch"
 PREVIOUS_COMMIT_HEADER: Final = "walras_previous_commit_ms"
 TRACE_HEADER: Final = "traceparent"
+EPOCH_DIGITS: Final = len(str(NUMBER_MAX))
 _BARRIER_PREFIX: Final = BARRIER_KEY_PREFIX.encode()
 _BARRIER_TYPE: Final = BARRIER_TYPE.encode()
 
@@ -65,22 +67,43 @@ def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
 
 
-def _barrier_mark(message: Any, headers: dict[str, bytes]) -> BarrierMark | None:
+def _barrier_mark(message: Any, headers: dict[str, bytes | None]) -> BarrierMark | None:
     try:
         document = json.loads(message.value)
-        barrier = Barrier(int(document["barrier"]), int(document["market_time_ms"]))
-        epoch = int(headers[EPOCH_HEADER])
+        barrier = Barrier(
+            _whole(document["barrier"], NUMBER_MAX),
+            _whole(document["market_time_ms"], MARKET_TIME_MS_MAX),
+        )
     except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    epoch = _epoch(headers.get(EPOCH_HEADER))
+    keys = {barrier.key().encode(), barrier.key(cyclic=True).encode()}
+    if epoch is None or message.key not in keys:
         return None
     trace = _text(headers.get(TRACE_HEADER))
     return BarrierMark(barrier, epoch, message.timestamp, message.offset, trace)
+
+
+def _whole(value: object, most: int) -> int:
+    # `true` and 1.0 are equal to 1 and are not what a writer of barriers writes.
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"{value!r} is not an integer from 0 to {most}")
+    return value
+
+
+def _epoch(value: bytes | None) -> int | None:
+    if value is None or not value.isdigit() or len(value) > EPOCH_DIGITS:
+        return None
+    epoch = int(value)
+    return epoch if epoch <= NUMBER_MAX else None
 
 
 def parse_message(message: Any, topic: str) -> Record | BarrierMark:
     """Turn a consumed message of the topic with short name ``topic`` into a record or a barrier.
 
     Never raises: what is not readable stays bytes for the stage to judge, and what only looks like
-    a barrier is a record of the barrier's type.
+    a barrier (a number out of range or of another kind, a key that is not its number's) is a
+    record of the barrier's type: refused where the topic is judged, else a dead letter.
     """
     key: bytes = message.key or b""
     headers = dict(message.headers)

@@ -56,7 +56,8 @@ class MemoryLog:
 
     def append_barrier(self, topic: str, partition: int, barrier: Barrier) -> None:
         """Append a barrier to one partition."""
-        self._put(topic, partition, Entry(0, barrier.key(), BARRIER_TYPE, b"", barrier))
+        key = barrier.key(cyclic=self.topics[topic].cleanup == "compact")
+        self._put(topic, partition, Entry(0, key, BARRIER_TYPE, b"", barrier))
 
     def read(self, topic: str, partition: int, offset: int) -> list[Entry]:
         """Return the entries from ``offset`` on."""

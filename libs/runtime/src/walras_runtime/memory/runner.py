@@ -14,7 +14,13 @@ from walras_runtime.memory.log import Entry, MemoryLog
 from walras_runtime.position import Position
 from walras_runtime.records import POSITION_KEY, Output, Record, StateChange, Step
 from walras_runtime.stage import Input, Stage, StageSpec
-from walras_runtime.tables import fold_tables, is_mirrored, load_state
+from walras_runtime.tables import (
+    check_mirrored,
+    fold_tables,
+    is_mirrored,
+    load_state,
+    mirrored_inputs,
+)
 
 
 class MemoryRunner:
@@ -42,6 +48,7 @@ class MemoryRunner:
             for source in spec.inputs
         }
         self.stage: Stage = spec.build(partition)
+        self._left_over: list[StateChange] = []
         self.position = self._restore()
         self._read: dict[PartitionKey, int] = dict(self.position.offsets)
         self._aligner = Aligner(
@@ -75,7 +82,7 @@ class MemoryRunner:
     def _step(self) -> None:
         number = self.position.step + 1
         aligned = self._aligner.take(number)
-        decoded, letters = decode_step(self.spec, aligned)
+        decoded, letters = decode_step(self.spec, aligned, self._log.topics)
         mirrored = fold_tables(self.spec, self.stage, self._log.topics, decoded)
         result = self.stage.step(
             Step(
@@ -91,6 +98,7 @@ class MemoryRunner:
             aligned.barrier.market_time_ms,
             self._aligner.position(),
             self._aligner.delivered(),
+            mirrored=mirrored_inputs(self.spec, self._log.topics),
         )
         name = f"{self.spec.service}/{self.partition}"
         outputs = [
@@ -98,7 +106,13 @@ class MemoryRunner:
             for o in (*result.outputs, *letters)
         ]
         self._log.append(outputs, source=f"{name}/{number}")
-        changes = [*mirrored, *result.state, StateChange(POSITION_KEY, self.position.payload())]
+        changes = [
+            *self._left_over,
+            *mirrored,
+            *result.state,
+            StateChange(POSITION_KEY, self.position.payload()),
+        ]
+        self._left_over = []
         self._log.append(
             [
                 Output(self.spec.state_topic, c.key, "", "walras.state.v1", c.value, self.partition)
@@ -119,6 +133,7 @@ class MemoryRunner:
             latest[entry.key] = entry.payload
         kept = latest.pop(POSITION_KEY, None)
         position = Position.parse(kept) if kept is not None else Position.start()
+        check_mirrored(self.spec, self._log.topics, position)
         for source in self.spec.inputs:
             if not source.table or is_mirrored(source, self._log.topics):
                 continue
@@ -127,12 +142,15 @@ class MemoryRunner:
                 for entry in self._log.read(source.topic, partition, 0):
                     if entry.offset < until and entry.barrier is None:
                         record, _ = decode(
-                            self.spec.service, source, as_record(source, partition, entry)
+                            self.spec.service,
+                            source,
+                            as_record(source, partition, entry),
+                            self._log.topics[source.topic].events,
                         )
                         if record is not None:
                             self.stage.fold(record)
         state = {key: value for key, value in latest.items() if value is not None}
-        load_state(self.spec, self.stage, state)
+        self._left_over = load_state(self.spec, self.stage, self._log.topics, state)
         return position
 
 

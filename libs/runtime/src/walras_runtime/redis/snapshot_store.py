@@ -4,6 +4,7 @@ Keys are ``<namespace>:<log id>:<name>``: another log with the same Redis starts
 ``<namespace>:logs`` names the logs whose values are there.
 """
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib.resources import files
@@ -12,7 +13,7 @@ from typing import Any, Final
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from walras_runtime.redis.versioned import (
     RESERVED_PREFIX,
@@ -28,6 +29,7 @@ from walras_runtime.redis.versioned import (
 
 NAMESPACE: Final = "walras"
 STAMP_FIELDS: Final = ("~epoch", "~number", "~step")
+STAMP_NUMBER: Final = re.compile(rb"-?[0-9]{1,16}")
 _SCRIPT: Final = files("walras_runtime.redis").joinpath("compare_and_set.lua").read_text("utf-8")
 
 
@@ -56,9 +58,14 @@ async def open_redis(url: str, *, timeout_ms: int = 1_000) -> AsyncIterator["Red
 
 
 @contextmanager
-def _unavailable() -> Iterator[None]:
+def _faults(key: str) -> Iterator[None]:
+    """Raise the client's errors as the store's: of another type, else away."""
     try:
         yield
+    except ResponseError as error:
+        if str(error).startswith("WRONGTYPE"):
+            raise StoreCorruptError(f"{key} is of another type") from error
+        raise StoreUnavailableError(f"{type(error).__name__}: {error}") from error
     except (RedisError, OSError, TimeoutError) as error:
         raise StoreUnavailableError(f"{type(error).__name__}: {error}") from error
 
@@ -70,11 +77,18 @@ async def known_logs(client: "Redis", namespace: str = NAMESPACE) -> list[str]:
     ------
     StoreUnavailableError
         Redis does not answer.
+    StoreCorruptError
+        The list of logs is not a set, or an id in it is not text; the next write repairs the first.
     """
-    with _unavailable():
+    key = f"{namespace}:logs"
+    with _faults(key):
         # The stubs do not know which of the two clients answers.
-        members: Any = client.smembers(f"{namespace}:logs")
-        return sorted(member.decode() for member in await members)
+        members: Any = client.smembers(key)
+        names: list[bytes] = list(await members)
+    try:
+        return sorted(name.decode() for name in names)
+    except UnicodeDecodeError as error:
+        raise StoreCorruptError(f"{key} holds {names}") from error
 
 
 class RedisSnapshotStore:
@@ -94,7 +108,8 @@ class RedisSnapshotStore:
     Notes
     -----
     Every method raises :class:`StoreUnavailableError` when Redis is away, read-only, loading or
-    full: the caller goes on without it.
+    full: the caller goes on without it. What is held and is not a stamped value is absent for a
+    writer, who puts a right one in its place, and an error for a reader.
     """
 
     def __init__(
@@ -124,7 +139,7 @@ class RedisSnapshotStore:
         ]
         for name, content in sorted(value.fields.items()):
             arguments += [name, content]
-        with _unavailable():
+        with _faults(self.key):
             answer = await self._script(keys=[self.key, self._index], args=arguments)
         outcome, *held = (part.decode() for part in answer)
         return WriteResult(Outcome(outcome), Stamp(*(int(part) for part in held)))
@@ -137,31 +152,44 @@ class RedisSnapshotStore:
         StoreCorruptError
             Something else is held under the key.
         """
-        with _unavailable():
+        with _faults(self.key):
             answer: Any = self._client.hgetall(self.key)
             held: Mapping[bytes, bytes] = await answer
         if not held:
             return None
-        fields = {name.decode(): content for name, content in held.items()}
-        stamp = self._stamp([fields.get(name) for name in STAMP_FIELDS])
-        content = {n: c for n, c in fields.items() if not n.startswith(RESERVED_PREFIX)}
-        if stamp is None or not content:
-            raise StoreCorruptError(f"{self.key} holds {sorted(fields)}")
-        return Versioned(stamp, content)
+        try:
+            fields = {name.decode(): content for name, content in held.items()}
+            stamp = _stamp([fields.get(name) for name in STAMP_FIELDS])
+            return Versioned(
+                stamp, {n: c for n, c in fields.items() if not n.startswith(RESERVED_PREFIX)}
+            )
+        except ValueError as error:
+            raise StoreCorruptError(f"{self.key} holds {sorted(held)}: {error}") from error
 
     async def presence(self, written: Stamp) -> Presence:
-        """Tell whether what was written with stamp ``written`` is still there."""
-        with _unavailable():
-            answer: Any = self._client.hmget(self.key, list(STAMP_FIELDS))
-            held = await answer
-        return presence_of(self._stamp(held), written)
+        """Tell whether what was written with stamp ``written`` is still there.
 
-    def _stamp(self, parts: list[bytes | None]) -> Stamp | None:
-        known = [part for part in parts if part is not None]
-        if not known:
-            return None
+        Damage is told as absence: it is put right by the same write.
+        """
         try:
-            epoch, number, step = (int(part) for part in known)
-        except ValueError as error:
-            raise StoreCorruptError(f"{self.key} is stamped {parts}") from error
-        return Stamp(epoch, number, step)
+            with _faults(self.key):
+                answer: Any = self._client.hmget(self.key, list(STAMP_FIELDS))
+                held = _stamp(await answer)
+                count: Any = self._client.hlen(self.key)
+                fields = int(await count)
+        except (StoreCorruptError, ValueError):
+            return Presence.EMPTY
+        return presence_of(held if fields > len(STAMP_FIELDS) else None, written)
+
+
+def _stamp(parts: list[bytes | None]) -> Stamp:
+    """Return the stamp that three fields hold.
+
+    Raises
+    ------
+    ValueError
+        One is missing, or not a number of a stamp.
+    """
+    numbers = [STAMP_NUMBER.fullmatch(part or b"") for part in parts]
+    epoch, number, step = (int(match[0]) for match in numbers if match is not None)
+    return Stamp(epoch, number, step)

@@ -1,0 +1,96 @@
+"""`walras demo`: what it refuses, and that a run begins with nothing of an older one."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from walras.demo.fresh import LogNotEmptyError, expect_no_topics, remove_results
+from walras.demo.run import DemoOptions, run_demo
+from walras.demo_command import SCENARIO, default_scenario
+from walras_contracts.topics import load_topics
+from walras_launcher import LauncherError
+from walras_launcher.pytest_plugin import OwnBroker
+from walras_runtime.kafka.topics_admin import create_topics
+
+
+def demo(cwd: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("WALRAS_")}
+    return subprocess.run(
+        [sys.executable, "-m", "walras", "demo", *words],
+        cwd=cwd,
+        env=kept | variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def older_run(out: Path) -> None:
+    (out / "logs").mkdir(parents=True)
+    for name in ("report.json", "report.html", "notes.txt"):
+        (out / name).write_text("older")
+    for name in ("clearing-1.log", "zygote.log"):
+        (out / "logs" / name).write_text("older\n")
+
+
+def names(out: Path) -> list[str]:
+    return sorted(p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file())
+
+
+def test_the_default_scenario_is_that_of_the_checkout_wherever_one_stands(tmp_path: Path) -> None:
+    assert default_scenario().is_absolute()
+    assert default_scenario().is_file()
+    assert default_scenario(tmp_path) == SCENARIO
+
+
+def test_a_scenario_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
+    done = demo(tmp_path, "--scenario", "none.toml")
+    assert done.returncode == 2
+    assert (
+        done.stderr == "walras demo: there is no file none.toml; name a scenario with --scenario\n"
+    )
+
+
+def test_what_an_older_run_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    older_run(tmp_path)
+    remove_results(tmp_path)
+    assert names(tmp_path) == ["notes.txt"]
+    remove_results(tmp_path / "never")
+
+
+def test_a_run_that_breaks_leaves_no_older_report(tmp_path: Path) -> None:
+    older_run(tmp_path)
+
+    def no_broker() -> NoReturn:
+        raise LauncherError("no_broker", "None.", "Get one.")
+
+    options = DemoOptions(default_scenario(), tmp_path, hours=1, board=False, broker=no_broker)
+    with pytest.raises(LauncherError):
+        run_demo(options, print)
+    assert names(tmp_path) == ["logs/zygote.log", "notes.txt"]
+    assert "older" not in (tmp_path / "logs" / "zygote.log").read_text()
+
+
+@pytest.mark.broker
+def test_a_broker_that_holds_an_older_run_is_refused(own_broker: OwnBroker, tmp_path: Path) -> None:
+    bootstrap = own_broker().bootstrap
+    topics = load_topics(1)
+    asyncio.run(expect_no_topics(bootstrap, topics))
+    asyncio.run(create_topics(bootstrap, {"quotas": topics["quotas"]}))
+    with pytest.raises(LogNotEmptyError, match=r"holds walras\.quotas\.v1 already"):
+        asyncio.run(expect_no_topics(bootstrap, topics))
+    done = demo(
+        tmp_path,
+        *("--hours", "1", "--no-board", "--out", str(tmp_path)),
+        WALRAS_KAFKA_BOOTSTRAP=bootstrap,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"walras demo: the broker {bootstrap} holds")
+    assert "Traceback" not in done.stderr
+    assert names(tmp_path) == ["logs/zygote.log"]

@@ -1,0 +1,208 @@
+"""Placement alone on a log; jobs, quotas, nodes and freed leases are given by hand."""
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from walras_contracts.accounts import AccountsChanged, PlatformDocument
+from walras_contracts.capacity import NodePublished, NodeState
+from walras_contracts.demand import Drainability, JobQueued
+from walras_contracts.event import Event
+from walras_contracts.market import MarketQuota, QuotaGranted
+from walras_contracts.registry import decode_inner
+from walras_contracts.topics import load_topics
+from walras_contracts.work import (
+    JobStatusChanged,
+    LeaseGranted,
+    LeaseState,
+    LeaseStatusChanged,
+    VacateRequested,
+)
+from walras_placement.settings import Settings
+from walras_placement.wiring import build
+from walras_runtime.memory.log import MemoryLog
+from walras_runtime.memory.runner import MemoryRunner
+from walras_runtime.records import Barrier, Output, emit
+
+START_MS = 1_728_000_000
+MINUTE_MS = 60_000
+INPUTS = ("accounts", "nodes", "quotas", "queue", "lease.status")
+OUTPUTS = ("leases", "vacate", "job.status")
+
+
+class Bench:
+    """Placement on a log; jobs, quotas and freed leases are given by hand."""
+
+    def __init__(self, *, crash: bool = False) -> None:
+        self.log = MemoryLog(load_topics())
+        self.now_ms = START_MS
+        self._crash = crash
+        self._number = -1
+        self._spec = build(Settings(kafka_bootstrap="none"))
+        self._runner = MemoryRunner(self._spec, self.log)
+        self._read: dict[tuple[str, int], int] = {}
+        self._positions: dict[str, int] = {}
+        self.statuses: dict[str, JobStatusChanged] = {}
+        self.leases: dict[str, dict[str, LeaseGranted]] = {}
+
+    def step(self, *given: Output) -> list[Event | Output]:
+        """Do one step; return what was written, tombstones as outputs."""
+        self._number += 1
+        self.now_ms = START_MS + self._number * MINUTE_MS
+        self.log.append(given)
+        for topic in INPUTS:
+            for partition in self.log.partitions(topic):
+                self.log.append_barrier(topic, partition, Barrier(self._number, self.now_ms))
+        if self._crash:
+            self._runner = MemoryRunner(self._spec, self.log)
+        assert self._runner.advance() == 1
+        return self._written()
+
+    def _written(self) -> list[Event | Output]:
+        found: list[Event | Output] = []
+        for topic in OUTPUTS:
+            for partition in self.log.partitions(topic):
+                start = self._read.get((topic, partition), 0)
+                for entry in self.log.read(topic, partition, start):
+                    self._read[topic, partition] = entry.offset + 1
+                    if entry.barrier is not None:
+                        continue
+                    if entry.payload is None:
+                        found.append(Output(topic, entry.key, "", entry.type, None))
+                        continue
+                    event = decode_inner(entry.type, entry.payload)
+                    found.append(event)
+                    if isinstance(event, JobStatusChanged):
+                        self.statuses[event.job] = event
+                    elif isinstance(event, LeaseGranted):
+                        self.leases.setdefault(event.job, {})[event.node] = event
+        return found
+
+    def job(
+        self,
+        name: str,
+        size: int,
+        *,
+        team: str = "t1",
+        types: Sequence[str] = ("a",),
+        limit: int | None = None,
+        cancelled: bool = False,
+        minimum_run_ms: int = 0,
+        pool: str = "p",
+        size_macc: int | None = None,
+    ) -> Output:
+        position = self._positions.setdefault(name, len(self._positions))
+        return emit(
+            JobQueued(
+                team=team,
+                pool=pool,
+                job=name,
+                types=tuple(types),
+                size_macc=size * 1000 if size_macc is None else size_macc,
+                gang=True,
+                limit_micro=limit,
+                expected_run_ms=600_000,
+                minimum_run_ms=minimum_run_ms,
+                drainability=Drainability.RESTART,
+                deadline_ms=None,
+                submitted_ms=START_MS,
+                position=position,
+                revision=0,
+                cancelled=cancelled,
+            )
+        )
+
+    def freed(self, name: str, outcome: str = "finished", left_ms: int = 0) -> list[Output]:
+        return [
+            emit(
+                LeaseStatusChanged(
+                    lease=part.lease,
+                    node=part.node,
+                    team=part.team,
+                    job=part.job,
+                    state=LeaseState.FREED,
+                    outcome=outcome,
+                    remaining_run_ms=left_ms,
+                    at_ms=self.now_ms + MINUTE_MS,
+                )
+            )
+            for part in self.leases.pop(name).values()
+        ]
+
+    def states(self) -> dict[str, str]:
+        return {name: status.state.value for name, status in sorted(self.statuses.items())}
+
+    def reasons(self) -> dict[str, str]:
+        return {name: status.reason for name, status in sorted(self.statuses.items())}
+
+
+def node(
+    name: str,
+    devices: int,
+    kind: str = "a",
+    state: NodeState = NodeState.ACTIVE,
+    macc_per_device: int = 1000,
+) -> Output:
+    return emit(
+        NodePublished(
+            node=name,
+            type=kind,
+            cell="c",
+            devices=devices,
+            macc_per_device=macc_per_device,
+            owner_pool=None,
+            withheld_devices=(),
+            state=state,
+        )
+    )
+
+
+def quota(team: str, **markets: tuple[int, int, int]) -> Output:
+    """Return a team's quota: per market bought and opportunistic devices, and the price."""
+    return emit(
+        QuotaGranted(
+            team=team,
+            pool="p",
+            cycle=0,
+            market_time_ms=START_MS,
+            markets=tuple(
+                MarketQuota(
+                    market=market,
+                    allocated_macc=bought * 1000,
+                    opportunistic_macc=opportunistic * 1000,
+                    price_micro=price,
+                )
+                for market, (bought, opportunistic, price) in sorted(markets.items())
+            ),
+        )
+    )
+
+
+def vacates(written: Iterable[Event | Output]) -> dict[str, str]:
+    return {e.job: e.reason for e in written if isinstance(e, VacateRequested)}
+
+
+def granted(written: Iterable[Event | Output]) -> list[str]:
+    return [e.job for e in written if isinstance(e, LeaseGranted)]
+
+
+def gap(version: int, minute: int, gap_ppm: int) -> Output:
+    document = PlatformDocument(retention_gap_ppm=gap_ppm)
+    effective_ms = START_MS + minute * MINUTE_MS
+    return emit(AccountsChanged(version=version, effective_ms=effective_ms, document=document))
+
+
+class Kit:
+    """What the tests of this folder share."""
+
+    bench = Bench
+    node = staticmethod(node)
+    quota = staticmethod(quota)
+    gap = staticmethod(gap)
+    vacates = staticmethod(vacates)
+    granted = staticmethod(granted)
+
+
+@pytest.fixture(scope="session")
+def kit() -> type[Kit]:
+    return Kit

@@ -1,0 +1,210 @@
+"""An auditor that follows the chain's log and refuses what must never be.
+
+It shares no code with the services.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tests.simulation.chain.scenario import Scenario
+from tests.simulation.chain.world import MINUTE_MS, Restart, World, decoded
+from walras_contracts.capacity import NodePublished, NodeState
+from walras_contracts.event import Event
+from walras_contracts.work import (
+    JobState,
+    JobStatusChanged,
+    LeaseGranted,
+    LeaseState,
+    LeaseStatusChanged,
+    UsageMetered,
+    VacateRequested,
+    WorkClass,
+)
+
+
+@dataclass
+class Held:
+    """A lease as the auditor sees it; sizes are what its devices were worth when it was given."""
+
+    team: str
+    job: str
+    market: str
+    work_class: WorkClass
+    parts: dict[str, LeaseGranted] = field(default_factory=dict)
+    sizes_macc: dict[str, int] = field(default_factory=dict)
+    open: set[str] = field(default_factory=set)
+    leaving: bool = False
+
+
+class Auditor:
+    """Follows the log step by step."""
+
+    def __init__(self, world: World, scenario: Scenario) -> None:
+        self.world = world
+        self.scenario = scenario
+        self.leases: dict[str, Held] = {}
+        self.owner: dict[tuple[str, int], str] = {}
+        self.finished: dict[str, int] = defaultdict(int)
+        self.run: dict[str, int | None] = {}
+        self.left: dict[str, int | None] = {}
+        self.usage: dict[str, list[UsageMetered]] = defaultdict(list)
+        self._seen: dict[str, dict[int, int]] = defaultdict(dict)
+        self._freed: list[LeaseStatusChanged] = []
+
+    def after_step(self) -> None:
+        for job in self.scenario.jobs.values():
+            self.run.setdefault(job.record_key(), job.expected_run_ms)
+        # Placement saw what the fleet wrote in the step before.
+        for status in self._freed:
+            self.take_freed(status)
+        self.take_leases(self._new("leases"))
+        for event in self._new("vacate"):
+            assert isinstance(event, VacateRequested)
+            assert not self.leases[event.lease].leaving, "a lease is asked to leave once"
+            self.leases[event.lease].leaving = True
+        for event in self._new("job.status"):
+            assert isinstance(event, JobStatusChanged)
+            self.finished[event.record_key()] += event.state is JobState.FINISHED
+        self.check_quota()
+        self.check_devices()
+        self._freed = [
+            event
+            for event in self._new("lease.status")
+            if isinstance(event, LeaseStatusChanged) and event.state is LeaseState.FREED
+        ]
+        for event in self._new("usage"):
+            assert isinstance(event, UsageMetered)
+            self.usage[f"{event.team}/{event.job}"].append(event)
+            self.check_metered(event)
+
+    def take_freed(self, status: LeaseStatusChanged) -> None:
+        held = self.leases[status.lease]
+        held.open.remove(status.node)
+        for device in held.parts[status.node].devices:
+            del self.owner[status.node, device]
+        self.left[f"{status.team}/{status.job}"] = status.remaining_run_ms
+        if not held.open:
+            del self.leases[status.lease]
+
+    def take_leases(self, events: list[Event]) -> None:
+        fresh: dict[str, None] = {}
+        for event in events:
+            assert isinstance(event, LeaseGranted)
+            held = self.leases.get(event.lease)
+            if held is not None and event.node in held.parts:
+                held.work_class = event.work_class
+                continue
+            if held is None:
+                held = Held(event.team, event.job, event.market, event.work_class)
+                self.leases[event.lease] = held
+            fresh[event.lease] = None
+            node = self.scenario.nodes[event.node]
+            held.parts[event.node] = event
+            held.sizes_macc[event.node] = len(event.devices) * node.macc_per_device
+            held.open.add(event.node)
+            for device in event.devices:
+                assert (event.node, device) not in self.owner, "a device is in two leases"
+                assert is_usable(node, device)
+                self.owner[event.node, device] = event.lease
+            assert node.type == event.market
+            assert event.size_macc == held.sizes_macc[event.node], "devices are held whole"
+        for lease in fresh:
+            held = self.leases[lease]
+            assert len(held.parts) == next(iter(held.parts.values())).parts, "half a gang"
+            wanted = self.scenario.jobs[f"{held.team}/{held.job}"].size_macc
+            spare = sum(held.sizes_macc.values()) - wanted
+            largest = max(self.scenario.nodes[node].macc_per_device for node in held.parts)
+            assert 0 <= spare < largest, "the whole job, and no device more"
+
+    def check_quota(self) -> None:
+        used: dict[tuple[str, str, WorkClass], int] = defaultdict(int)
+        for held in self.leases.values():
+            if not held.leaving:
+                used[held.team, held.market, held.work_class] += sum(held.sizes_macc.values())
+        for (team, market, work_class), size in used.items():
+            quota = self.scenario.quotas[team, market]
+            bound = (
+                quota.allocated_macc if work_class is WorkClass.MARKET else quota.opportunistic_macc
+            )
+            assert size <= bound, f"{team} occupies {size} {work_class} in {market}, quota {bound}"
+
+    def check_devices(self) -> None:
+        """What is not leaving runs on devices that are there, as what they were given as."""
+        for lease, held in self.leases.items():
+            if held.leaving:
+                continue
+            for name in held.open:
+                node, devices = self.scenario.nodes[name], held.parts[name].devices
+                size = node.macc_per_device * len(devices)
+                now = (node.type, size)
+                assert now == (held.market, held.sizes_macc[name]), (
+                    f"{lease}: {name} is not what it was"
+                )
+                assert all(is_usable(node, d) for d in devices), f"{lease}: {name} was withdrawn"
+
+    def check_metered(self, usage: UsageMetered) -> None:
+        """Usage is of all that is occupied, at the pool that the team is in then."""
+        held = self.leases[usage.lease]
+        assert usage.quantity_macc == held.sizes_macc[usage.node]
+        for at_ms in (usage.start_ms, usage.end_ms - 1):
+            pool = self.scenario.pool_at(usage.team, at_ms)
+            assert usage.pool == pool, f"{usage.team} is in {pool}, metered in {usage.pool}"
+
+    def check_usage(self) -> None:
+        """Sequences are dense; a job's time is metered once, and none of it is lost."""
+        sources: dict[str, list[int]] = defaultdict(list)
+        for key, metered in self.usage.items():
+            by_lease: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(
+                lambda: defaultdict(list)
+            )
+            for usage in metered:
+                sources[f"{usage.lease}/{usage.node}/{usage.attempt}"].append(usage.seq)
+                by_lease[usage.lease][usage.node].append((usage.start_ms, usage.end_ms))
+                assert usage.end_ms - usage.start_ms <= MINUTE_MS
+                assert usage.start_ms // 300_000 == (usage.end_ms - 1) // 300_000
+            intervals = []
+            for nodes in by_lease.values():
+                first, *others = nodes.values()
+                assert all(other == first for other in others)
+                intervals += first
+            intervals.sort()
+            for before, after in pairwise(intervals):
+                assert before[1] <= after[0], f"{key} is metered twice"
+            expected = self.run[key]
+            running = any(f"{h.team}/{h.job}" == key for h in self.leases.values())
+            if expected is not None and not running:
+                total = sum(end - start for start, end in intervals)
+                left = self.left[key]
+                assert left is not None
+                assert total + left == expected, f"{key} ran {total}, {left} left of {expected}"
+        for source, numbers in sources.items():
+            assert sorted(numbers) == list(range(len(numbers))), f"{source} has holes"
+        for key, count in self.finished.items():
+            assert count <= 1, f"{key} finished {count} times"
+            assert not count or self.left[key] == 0
+
+    def _new(self, topic: str) -> list[Event]:
+        return decoded(self.world.events(topic, self._seen[topic]))
+
+
+def is_usable(node: NodePublished, device: int) -> bool:
+    return (
+        node.state is NodeState.ACTIVE
+        and device < node.devices
+        and device not in node.withheld_devices
+    )
+
+
+def play(
+    seed: int, steps: int, restart: Restart = lambda _step, _name: False, compact_at: int = -1
+) -> Auditor:
+    """Drive the scenario of a seed, with its auditor at every step."""
+    world = World(restart)
+    auditor = Auditor(world, Scenario(seed, world))
+    for step in range(steps):
+        world.tick(auditor.scenario.outputs(step))
+        auditor.after_step()
+        if step == compact_at:
+            world.compact()
+    return auditor
