@@ -48,7 +48,12 @@ class BarrierWriter:
 
     async def __aenter__(self) -> Self:
         """Start; with a transactional id this fences any older writer."""
-        await self._producer.start()
+        try:
+            await self._producer.start()
+        except BaseException:
+            # Nobody will call `__aexit__`.
+            await self._producer.stop()
+            raise
         return self
 
     async def __aexit__(

@@ -13,6 +13,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
 
+from walras_runtime.kafka.opening import opened
+
 MAX_POLL_INTERVAL_MS = 300_000
 POLL_MS = 1_000
 """How long one look for records may wait; while it waits, the member counts as polling."""
@@ -72,17 +74,16 @@ async def campaign(
     )
     listener = _Assigned()
     consumer.subscribe([topic], listener=listener)
-    await consumer.start()
-    if consumer.assignment():
-        listener.event.set()
-    polling = asyncio.create_task(_poll(consumer))
-    try:
-        yield listener.event
-    finally:
-        polling.cancel()
-        with suppress(asyncio.CancelledError):
-            await polling
-        await consumer.stop()
+    async with opened(consumer):
+        if consumer.assignment():
+            listener.event.set()
+        polling = asyncio.create_task(_poll(consumer))
+        try:
+            yield listener.event
+        finally:
+            polling.cancel()
+            with suppress(asyncio.CancelledError):
+                await polling
 
 
 async def _poll(consumer: AIOKafkaConsumer) -> None:

@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from walras_runtime.errors import BrokerUnavailableError
 from walras_runtime.kafka import tolerant_records
+from walras_runtime.kafka.opening import opened
 
 tolerant_records.install()
 
@@ -30,12 +31,8 @@ async def plain_consumer(bootstrap: str, **options: Any) -> AsyncIterator[AIOKaf
         "retry_backoff_ms": RETRY_BACKOFF_MS,
         **options,
     }
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, **settings)
-    await consumer.start()
-    try:
+    async with opened(AIOKafkaConsumer(bootstrap_servers=bootstrap, **settings)) as consumer:
         yield consumer
-    finally:
-        await consumer.stop()
 
 
 async def read_until(

@@ -15,6 +15,7 @@ from walras_contracts.topics import Topic
 from walras_runtime.decoding import decode
 from walras_runtime.errors import OffsetGapError
 from walras_runtime.kafka.log_reading import ends, read_until
+from walras_runtime.kafka.opening import opened
 from walras_runtime.kafka.wire import BarrierMark, parse_message
 from walras_runtime.position import Position
 from walras_runtime.records import POSITION_KEY, StateChange
@@ -137,12 +138,8 @@ async def group_agrees(
     bootstrap: str, group: str, topics: Mapping[str, Topic], position: Position
 ) -> bool:
     """Whether the group's committed offsets are nowhere ahead of the position."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
+    async with opened(AIOKafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         committed = await admin.list_consumer_group_offsets(group)
-    finally:
-        await admin.close()
     position_of = {
         TopicPartition(topics[topic].full_name, p): offset
         for (topic, p), offset in position.offsets.items()

@@ -7,6 +7,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from walras_contracts.topics import Topic
 from walras_runtime.errors import TopicMismatchError
+from walras_runtime.kafka.opening import opened
 
 ALREADY_EXISTS = 36
 LEADERS_WITHIN_S = 30.0
@@ -23,9 +24,7 @@ async def create_topics(
     TopicMismatchError
         The broker refused one.
     """
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
+    async with opened(AIOKafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         existing = set(await admin.list_topics())
         missing = [t for t in topics.values() if t.full_name not in existing]
         if not missing:
@@ -51,8 +50,6 @@ async def create_topics(
             raise TopicMismatchError("; ".join(faults))
         await _wait_for_leaders(admin, [topic.full_name for topic in missing])
         return [topic.full_name for topic in missing]
-    finally:
-        await admin.close()
 
 
 async def _wait_for_leaders(admin: AIOKafkaAdminClient, names: list[str]) -> None:
@@ -97,10 +94,6 @@ async def check_topics(bootstrap: str, topics: Mapping[str, Topic]) -> None:
 
 async def partition_counts(bootstrap: str, names: Sequence[str]) -> dict[str, int]:
     """Return how many partitions the broker has of each topic that exists, by full name."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
+    async with opened(AIOKafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         described = await admin.describe_topics(list(names))
-    finally:
-        await admin.close()
     return {d["topic"]: len(d["partitions"]) for d in described if d["error_code"] == 0}
