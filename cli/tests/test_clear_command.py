@@ -35,9 +35,18 @@ RESULT = {
 
 def test_clear_reads_an_instance_and_writes_its_result() -> None:
     done = walras("clear", stdin=INSTANCE)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.returncode == 0
     assert json.loads(done.stdout) == RESULT
     assert done.stdout.endswith(b"}\n")
+
+
+def test_clear_warns_of_prices_with_too_few_ticks_and_of_no_others() -> None:
+    done = walras("clear", stdin=INSTANCE)
+    assert done.stderr.count(b"\n") == 1
+    assert b"coarse_price" in done.stderr
+    assert b"1 of 1 pool prices" in done.stderr
+    fine = walras("clear", stdin=INSTANCE.replace(b'hour": 5', b'hour": 5000000'))
+    assert (fine.returncode, fine.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize(

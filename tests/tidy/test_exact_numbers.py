@@ -10,21 +10,17 @@ from tests.tidy.tree import Tree, each_module, expect_none, repository, select
 
 EXACT = (
     r"libs/contracts/src/.*\.py$",
-    r"libs/clearing/src/.*\.(py|pyx)$",
+    r"libs/clearing/src/.*\.(py|pyx|pxd)$",
     r"services/(billing|clearing|placement|capacity|intake|node_agent)/src/.*\.py$",
 )
 ALLOWED = {
-    "libs/clearing/src/walras_clearing/guess.py": "where a search starts; every price is decided "
-    "by integers afterwards (design §4: a float may only guess)",
+    "libs/clearing/src/walras_clearing/_guess.pxd": "where a search looks next; every price is "
+    "decided by integers afterwards (design §4: a float may only guess)",
     "libs/contracts/src/walras_contracts/generate.py": "joins paths with /",
     "libs/contracts/src/walras_contracts/dataflow.py": "words a retention in days for people",
     "libs/contracts/src/walras_contracts/examples.py": "draws with given probabilities",
     "libs/contracts/src/walras_contracts/edge.py": "names the type to refuse it",
 }
-ALLOWED_PARTS = {
-    "libs/clearing/src/walras_clearing/_kernel.pyx": ("_Guess", "guess_prices"),
-}
-"""Classes and functions of the kernel that may guess with floats, by file."""
 FLOAT_NAMES = frozenset({"float", "double", "float32", "float64", "Decimal"})
 FLOAT_MODULES = ("decimal", "statistics")
 """Not `fractions`: a Fraction is a pair of integers and exact."""
@@ -35,7 +31,7 @@ def floats(tree: Tree) -> list[str]:
     modules = {p: t for p, t in files.items() if p.endswith(".py")}
     faults = each_module(modules, _python_floats)
     for path, text in sorted(files.items()):
-        if path.endswith(".pyx"):
+        if path.endswith((".pyx", ".pxd")):
             faults.extend(_cython_floats(path, text))
     return faults
 
@@ -55,13 +51,11 @@ def _python_floats(path: str, module: ast.Module) -> Iterator[str]:
 
 def _cython_floats(path: str, text: str) -> Iterator[str]:
     """By token, since no parser of Python reads Cython; C blocks in strings are strings."""
-    allowed, part = ALLOWED_PARTS.get(path, ()), ""
+    part = ""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         start = re.match(r"cdef class (\w+)|(?:def|cdef|cpdef)\b[^=:(]*?(\w+)\s*\(", token.line)
         if start is not None:
             part = start[1] or start[2]
-        if part in allowed:
-            continue
         number = token.type == tokenize.NUMBER and re.search(r"\.|[eE]\d", token.string)
         if number and not token.string.lower().startswith("0x"):
             yield f"{path}:{token.start[0]}: {token.string} in {part}"
@@ -76,7 +70,7 @@ def test_no_float_comes_near_money() -> None:
 
 
 def test_every_exception_is_still_needed() -> None:
-    assert [path for path in (*ALLOWED, *ALLOWED_PARTS) if path not in repository()] == []
+    assert [path for path in ALLOWED if path not in repository()] == []
 
 
 def test_the_check_sees_floats() -> None:

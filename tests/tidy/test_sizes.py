@@ -11,8 +11,8 @@ from tests.tidy.tree import Tree, expect_none, parsed, repository
 FILE_LINES = 500
 FUNCTION_LINES = 70
 RATCHET = tomllib.loads(Path(__file__).with_name("ratchet.toml").read_text("utf-8"))
-SOURCES = (".py", ".pyx", ".pyi", ".lua")
-CYTHON_FUNCTION = re.compile(r"^(\s*)(?:def|cdef|cpdef)\b[^=]*?(\w+)\s*\([^=]*$")
+SOURCES = (".py", ".pyx", ".pxd", ".pyi", ".h", ".c", ".lua")
+CYTHON_FUNCTION = re.compile(r"^(\s*)(?:def|cdef|cpdef)\b(?! class\b)[^=]*?(\w+)\s*\([^=]*$")
 
 
 def file_sizes(tree: Tree) -> dict[str, int]:

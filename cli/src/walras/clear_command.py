@@ -3,17 +3,28 @@
 import argparse
 import json
 import sys
-from dataclasses import replace
-from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
-from walras_clearing import ClearingInputError, clear, verify
+from walras.instance_arguments import (
+    OK,
+    BadInputError,
+    add_margin_argument,
+    read_bytes,
+    refuse,
+    say,
+)
+from walras_clearing import (
+    COARSE_BELOW_MICRO,
+    ClearingInputError,
+    ClearingResult,
+    clear,
+    coarse_pools,
+    verify,
+)
 from walras_clearing.instance import parse_instance, parse_result, result_to_json
-from walras_clearing.model import Margin, Market
+from walras_clearing.model import Margin
 
-OK: Final = 0
 VIOLATED: Final = 1
-BAD_INPUT: Final = 2
 
 CLEAR_DESCRIPTION: Final = """\
 Clear one market: an instance in JSON on standard input, the result in JSON on standard output.
@@ -32,7 +43,8 @@ accelerator-hour, bids in micro-credits per hour; all are integers."""
 CLEAR_EPILOG: Final = """\
 exit codes: 0 cleared; 2 bad input: one line on standard error with the JSON path and the reason,
 nothing on standard output. With --lines the results of the lines before the bad one have been
-written; nothing is written for the bad line or after it."""
+written; nothing is written for the bad line or after it.
+Without --lines, a pool price above 0 but below 1000 ticks is warned of on standard error."""
 
 VERIFY_DESCRIPTION: Final = """\
 Check a result against its instance, without clearing again: prices, certificate, allocations and
@@ -56,7 +68,7 @@ def add_clear_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPa
         action="store_true",
         help="one instance per line in, one result per line out; stops at the first bad line",
     )
-    _add_margin(parser)
+    add_margin_argument(parser)
     parser.set_defaults(run=run_clear)
 
 
@@ -72,7 +84,7 @@ def add_verify_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentP
     parser.add_argument("instance", help="file with the instance")
     parser.add_argument("result", help="file with the result")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
-    _add_margin(parser)
+    add_margin_argument(parser)
     parser.set_defaults(run=run_verify)
 
 
@@ -81,31 +93,28 @@ def run_clear(args: argparse.Namespace) -> int:
     if args.lines:
         return _clear_lines(args.margin)
     try:
-        market = parse_instance(sys.stdin.buffer.read())
-        text = result_to_json(clear(_with_margin(market, args.margin)))
+        result = clear(parse_instance(sys.stdin.buffer.read(), margin=args.margin))
     except ClearingInputError as error:
-        return _refuse(str(error))
-    print(text)
+        return refuse(error)
+    _warn(result)
+    print(result_to_json(result))
     return OK
 
 
 def run_verify(args: argparse.Namespace) -> int:
     """Check a result file against an instance file; returns the exit code."""
     if args.instance == "-" and args.result == "-":
-        return _refuse("only one of the two files can be standard input")
-    data: dict[str, bytes] = {}
-    for role, name in (("instance", args.instance), ("result", args.result)):
-        try:
-            data[role] = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        except OSError as error:
-            return _refuse(f"{role} {name}: {error.strerror}")
+        return refuse("only one of the two files can be standard input")
     role = "instance"
     try:
-        market = _with_margin(parse_instance(data["instance"]), args.margin)
+        instance, outcome = read_bytes(role, args.instance), read_bytes("result", args.result)
+        market = parse_instance(instance, margin=args.margin)
         role = "result"
-        result = parse_result(data["result"])
+        result = parse_result(outcome)
+    except BadInputError as error:
+        return refuse(error)
     except ClearingInputError as error:
-        return _refuse(f"{role} {error}")
+        return refuse(f"{role} {error}")
     violations = verify(market, result)
     if args.json:
         found = [{"code": v.code, "where": v.where, "message": v.message} for v in violations]
@@ -123,30 +132,20 @@ def _clear_lines(margin: Margin) -> int:
         if not line.strip():
             continue
         try:
-            market = parse_instance(line)
-            text = result_to_json(clear(_with_margin(market, margin)))
+            text = result_to_json(clear(parse_instance(line, margin=margin)))
         except ClearingInputError as error:
-            return _refuse(f"line {number}: {error}")
+            return refuse(f"line {number}: {error}")
         # A reader that waits for its answer before the next line must get it.
         print(text, flush=True)
     return OK
 
 
-def _add_margin(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--margin",
-        choices=get_args(Margin),
-        default="pro_rata",
-        help="how ties at the pool price are served (default: %(default)s)",
-    )
-
-
-def _with_margin(market: Market, margin: Margin) -> Market:
-    return replace(market, margin=margin)
-
-
-def _refuse(reason: str) -> int:
-    # Foreign text may hold what the terminal cannot print; the message stays one ASCII-safe line.
-    line = " ".join(reason.splitlines())
-    print(line.encode("ascii", "backslashreplace").decode("ascii"), file=sys.stderr)
-    return BAD_INPUT
+def _warn(result: ClearingResult) -> None:
+    """Say where prices have so few ticks that supply stays unsold."""
+    coarse = coarse_pools(result)
+    if coarse:
+        say(
+            f"warning: {len(coarse)} of {len(result.pools)} pool prices, the first in "
+            f"{coarse[0]!r}, are below {COARSE_BELOW_MICRO} ticks: supply may stay unsold; count "
+            "money in smaller units [coarse_price]"
+        )

@@ -1,4 +1,8 @@
-"""The pitfalls of the clearing problem, one test each (theory: section 9)."""
+"""The pitfalls of the clearing problem, one test each (theory: section 9).
+
+Number 12, a fallback that hands out more than is left, is tested where fallbacks are: in
+`libs/client/tests/test_scaling.py` and `services/clearing/tests/test_pitfalls_of_the_service.py`.
+"""
 
 from dataclasses import replace
 

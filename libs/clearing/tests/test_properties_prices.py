@@ -14,7 +14,7 @@ from walras_clearing.model import ClearingResult
 from walras_clearing.reference import Book, team_open
 from walras_clearing.testing import COARSE, FINE_TICKS, Shape, draw_market
 
-RUNS = settings(deadline=None, max_examples=100)
+RUNS = settings(deadline=None, max_examples=max(100, settings().max_examples))
 ABSENT = 10**30
 """An absent price counts as higher than all others: nothing can be bought."""
 

@@ -10,7 +10,7 @@ from walras_clearing.model import ClearingResult
 from walras_clearing.reference import Book, team_closed, team_open
 from walras_clearing.testing import FINE_TICKS, Shape, draw_market
 
-RUNS = settings(deadline=None, max_examples=100)
+RUNS = settings(deadline=None, max_examples=max(100, settings().max_examples))
 ABSENT = 10**30
 
 

@@ -56,3 +56,27 @@ def test_opportunistic_quotas_go_first(quotas: dict[str, Quota], capacity: int) 
 def test_the_rest_of_a_cut_goes_in_id_order() -> None:
     assert scale_down({"c": 3, "a": 3, "b": 3}, 8) == {"a": 3, "b": 3, "c": 2}
     assert scale_down({"a": 5}, 0) == {"a": 0}
+
+
+@settings(deadline=None)
+@given(
+    quotas=st.dictionaries(
+        st.text("abcd", min_size=1, max_size=3),
+        st.builds(Quota, st.integers(0, 1000), st.integers(0, 1000)),
+    ),
+    capacities=st.lists(st.integers(0, 5000), min_size=1, max_size=4),
+    data=st.data(),
+)
+def test_pitfall_12_a_fallback_never_hands_out_more_than_what_is_there_now(
+    quotas: dict[str, Quota], capacities: list[int], data: st.DataObject
+) -> None:
+    """However often capacity is taken back, and in whatever order a reader holds the teams."""
+    reordered = dict(data.draw(st.permutations(list(quotas.items()))))
+    for capacity in capacities:
+        cut = fit(quotas, capacity)
+        assert sum(q.allocated_macc + q.opportunistic_macc for q in cut.values()) <= capacity
+        assert cut == fit(reordered, capacity), "the same for every reader"
+        assert fit(cut, capacity) == cut, "what fits is left alone"
+        for team, quota in cut.items():
+            assert quota.allocated_macc <= quotas[team].allocated_macc
+            assert quota.opportunistic_macc <= quotas[team].opportunistic_macc

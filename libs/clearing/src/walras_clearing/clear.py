@@ -1,15 +1,17 @@
-"""`clear`: validate, pack, run the kernel, unpack."""
+"""`clear` and `clear_arrays`: one market, cold."""
 
 import numpy as np
 
-from walras_clearing.guess import curves
-from walras_clearing.kernel import kernel
+from walras_clearing.arrays import ClearedArrays, MarketArrays
+from walras_clearing.book import cleared, heaviest_first
+from walras_clearing.columns import checked
+from walras_clearing.kernel import Kernel
 from walras_clearing.model import ClearingResult, Market, PriceHint
-from walras_clearing.pack import Column, Columns, pack, unpack
+from walras_clearing.pack import pack, unpack
 from walras_clearing.validate import validate
 
-GUESS_MIN_ROWS = 256
-"""Below this many jobs the searches are cheaper than the estimate of where to start them."""
+PRICE_REACH_MICRO = 10**18
+"""No price of a market in range lies above it by more than one tick."""
 
 
 def clear(market: Market, *, hint: PriceHint | None = None) -> ClearingResult:
@@ -34,21 +36,50 @@ def clear(market: Market, *, hint: PriceHint | None = None) -> ClearingResult:
         When the market is outside the ranges of design §4.
     """
     validate(market)
-    columns = pack(market)
-    price, pools = _start(columns, hint)
-    return unpack(columns, kernel.clear_columns(columns, price, pools))
-
-
-def _start(columns: Columns, hint: PriceHint | None) -> tuple[int, Column]:
-    """Choose the reference price and pool prices to start the searches from."""
+    packed = pack(market)
+    kernel = _loaded(packed.arrays)
     if hint is not None:
         known = hint.pool_prices_micro
-        prices = [_in_range(known.get(pool, 0)) for pool in columns.pool_ids]
-        return _in_range(hint.reference_price_micro), np.array(prices, dtype=np.int64)
-    if len(columns.limit) < GUESS_MIN_ROWS:
-        return 0, np.zeros(len(columns.pool_ids), dtype=np.int64)
-    return kernel.guess_prices(columns, curves(columns))
+        prices = [_in_range(known.get(pool, 0)) for pool in packed.pool_ids]
+        kernel.hint(_in_range(hint.reference_price_micro), np.array(prices, dtype=np.int64))
+    return unpack(packed, cleared(kernel, market.reserve_price_micro))
+
+
+def clear_arrays(market: MarketArrays) -> ClearedArrays:
+    """Clear one market given in columns, exactly (design §4).
+
+    Parameters
+    ----------
+    market
+        The market; jobs in any order.
+
+    Returns
+    -------
+    ClearedArrays
+        By pool and team number; the same figures as `clear` gives.
+
+    Raises
+    ------
+    ClearingInputError
+        When a column or a value is outside the ranges of design §4.
+    """
+    return cleared(_loaded(checked(market)), market.reserve_price_micro)
+
+
+def _loaded(market: MarketArrays) -> Kernel:
+    kernel = Kernel(len(market.own_supply_macc))
+    kernel.set_policies(
+        market.reserve_price_micro,
+        market.idle_own_supply == "lend",
+        market.margin == "strict_order",
+    )
+    kernel.set_supply(market.shared_supply_macc, market.own_supply_macc)
+    kernel.set_order(heaviest_first(market.pool_weight))
+    kernel.set_teams(market.pool_of_team, market.team_order)
+    kernel.set_bids(market.bid_micro_per_hour)
+    kernel.load(market.team_of_job, market.size_macc, market.limit_micro, None, 0)
+    return kernel
 
 
 def _in_range(price: int) -> int:
-    return max(0, min(price, 10**18))
+    return max(0, min(price, PRICE_REACH_MICRO))

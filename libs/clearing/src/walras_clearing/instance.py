@@ -66,17 +66,19 @@ def parse_instance(data: bytes | str, *, margin: Margin = "pro_rata") -> Market:
         For the first thing that is not exactly the format or not within the ranges of design §4.
     """
     needed = ("shared_supply_macc", "pools", "teams")
-    fields = _object("$", _load(data), needed, ("reserve_price_micro", "idle_own_supply"))
-    policy = _string("$.idle_own_supply", fields.get("idle_own_supply", "keep"))
+    fields = fields_of("$", document_of(data), needed, ("reserve_price_micro", "idle_own_supply"))
+    policy = string_of("$.idle_own_supply", fields.get("idle_own_supply", "keep"))
     if policy not in ("keep", "lend"):
         message = f"must be keep or lend, was {quoted(policy)}"
         raise ClearingInputError("unknown_policy", "$.idle_own_supply", message)
     idle: IdleOwnSupply = "lend" if policy == "lend" else "keep"
     market = Market(
-        shared_supply_macc=_integer("$.shared_supply_macc", fields["shared_supply_macc"]),
+        shared_supply_macc=integer_of("$.shared_supply_macc", fields["shared_supply_macc"]),
         pools=_list("$.pools", fields["pools"], _pool),
         teams=_list("$.teams", fields["teams"], _team),
-        reserve_price_micro=_integer("$.reserve_price_micro", fields.get("reserve_price_micro", 0)),
+        reserve_price_micro=integer_of(
+            "$.reserve_price_micro", fields.get("reserve_price_micro", 0)
+        ),
         idle_own_supply=idle,
         margin=margin,
     )
@@ -93,19 +95,19 @@ def parse_result(data: bytes | str) -> ClearingResult:
         For the first thing that is not exactly the format.
     """
     needed = ("reference_price_micro", "pools", "teams", "certificate")
-    fields = _object("$", _load(data), needed)
-    price = _optional_integer("$.reference_price_micro", fields["reference_price_micro"])
+    fields = fields_of("$", document_of(data), needed)
+    price = optional_integer_of("$.reference_price_micro", fields["reference_price_micro"])
     names = ("pool_prices_below_micro", "surplus_nano_per_hour")
-    certificate = _object("$.certificate", fields["certificate"], names)
+    certificate = fields_of("$.certificate", fields["certificate"], names)
     below = certificate["pool_prices_below_micro"]
     path = "$.certificate.pool_prices_below_micro"
     return ClearingResult(
         reference_price_micro=price,
         pools=_mapping("$.pools", fields["pools"], _pool_result),
         teams=_mapping("$.teams", fields["teams"], _team_result),
-        certificate=Certificate(None if below is None else _mapping(path, below, _integer)),
+        certificate=Certificate(None if below is None else _mapping(path, below, integer_of)),
         surplus_nano_per_hour=_mapping(
-            "$.certificate.surplus_nano_per_hour", certificate["surplus_nano_per_hour"], _integer
+            "$.certificate.surplus_nano_per_hour", certificate["surplus_nano_per_hour"], integer_of
         ),
     )
 
@@ -169,51 +171,58 @@ def _by_id(items: Iterable[tuple[str, T]]) -> list[tuple[str, T]]:
 
 
 def _pool(path: str, value: object) -> Pool:
-    fields = _object(path, value, ("pool", "own_supply_macc"), ("weight",))
+    fields = fields_of(path, value, ("pool", "own_supply_macc"), ("weight",))
     return Pool(
-        _string(f"{path}.pool", fields["pool"]),
-        _integer(f"{path}.own_supply_macc", fields["own_supply_macc"]),
-        _integer(f"{path}.weight", fields.get("weight", 0)),
+        string_of(f"{path}.pool", fields["pool"]),
+        integer_of(f"{path}.own_supply_macc", fields["own_supply_macc"]),
+        integer_of(f"{path}.weight", fields.get("weight", 0)),
     )
 
 
 def _team(path: str, value: object) -> Team:
-    fields = _object(path, value, ("team", "pool", "bid_micro_per_hour", "jobs"))
+    fields = fields_of(path, value, ("team", "pool", "bid_micro_per_hour", "jobs"))
     return Team(
-        _string(f"{path}.team", fields["team"]),
-        _string(f"{path}.pool", fields["pool"]),
-        _integer(f"{path}.bid_micro_per_hour", fields["bid_micro_per_hour"]),
+        string_of(f"{path}.team", fields["team"]),
+        string_of(f"{path}.pool", fields["pool"]),
+        integer_of(f"{path}.bid_micro_per_hour", fields["bid_micro_per_hour"]),
         _list(f"{path}.jobs", fields["jobs"], _job),
     )
 
 
 def _job(path: str, value: object) -> Job:
-    fields = _object(path, value, ("job", "size_macc", "limit_micro"))
+    fields = fields_of(path, value, ("job", "size_macc", "limit_micro"))
     return Job(
-        _string(f"{path}.job", fields["job"]),
-        _integer(f"{path}.size_macc", fields["size_macc"]),
-        _optional_integer(f"{path}.limit_micro", fields["limit_micro"]),
+        string_of(f"{path}.job", fields["job"]),
+        integer_of(f"{path}.size_macc", fields["size_macc"]),
+        optional_integer_of(f"{path}.limit_micro", fields["limit_micro"]),
     )
 
 
 def _pool_result(path: str, value: object) -> PoolResult:
-    fields = _object(path, value, ("price_micro", "purchased_macc", "allocated_macc"))
+    fields = fields_of(path, value, ("price_micro", "purchased_macc", "allocated_macc"))
     return PoolResult(
-        _optional_integer(f"{path}.price_micro", fields["price_micro"]),
-        _integer(f"{path}.purchased_macc", fields["purchased_macc"]),
-        _integer(f"{path}.allocated_macc", fields["allocated_macc"]),
+        optional_integer_of(f"{path}.price_micro", fields["price_micro"]),
+        integer_of(f"{path}.purchased_macc", fields["purchased_macc"]),
+        integer_of(f"{path}.allocated_macc", fields["allocated_macc"]),
     )
 
 
 def _team_result(path: str, value: object) -> TeamResult:
-    fields = _object(path, value, ("allocated_macc", "opportunistic_macc"))
+    fields = fields_of(path, value, ("allocated_macc", "opportunistic_macc"))
     return TeamResult(
-        _integer(f"{path}.allocated_macc", fields["allocated_macc"]),
-        _integer(f"{path}.opportunistic_macc", fields["opportunistic_macc"]),
+        integer_of(f"{path}.allocated_macc", fields["allocated_macc"]),
+        integer_of(f"{path}.opportunistic_macc", fields["opportunistic_macc"]),
     )
 
 
-def _load(data: bytes | str) -> object:
+def document_of(data: bytes | str) -> object:
+    """Read a JSON document, whose values the functions below take out one by one.
+
+    Raises
+    ------
+    ClearingInputError
+        `not_utf8`, `not_json` or `too_deep`.
+    """
     if isinstance(data, bytes):
         try:
             data = data.decode()
@@ -269,9 +278,10 @@ def _refuse(path: str, value: object, code: str, wanted: str) -> ClearingInputEr
     return ClearingInputError(code, path, f"must be {wanted}, was {found}")
 
 
-def _object(
+def fields_of(
     path: str, value: object, needed: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> dict[str, object]:
+    """Return the fields of an object at a path that has those needed, and no unknown ones."""
     if type(value) is not dict:
         raise _refuse(path, value, "not_an_object", "an object")
     for key in value:
@@ -301,17 +311,20 @@ def _mapping(path: str, value: object, read: Callable[[str, object], T]) -> dict
     return {key: read(f"{path}[{quoted(key)}]", item) for key, item in _by_id(value.items())}
 
 
-def _string(path: str, value: object) -> str:
+def string_of(path: str, value: object) -> str:
+    """Return a string, or refuse what stands at its path."""
     if type(value) is not str:
         raise _refuse(path, value, "not_a_string", "a string")
     return value
 
 
-def _integer(path: str, value: object) -> int:
+def integer_of(path: str, value: object) -> int:
+    """Return an integer, or refuse what stands at its path; its range is not checked."""
     if type(value) is not int:
         raise _refuse(path, value, "not_an_integer", "an integer")
     return value
 
 
-def _optional_integer(path: str, value: object) -> int | None:
-    return None if value is None else _integer(path, value)
+def optional_integer_of(path: str, value: object) -> int | None:
+    """Return an integer or null, or refuse what stands at its path."""
+    return None if value is None else integer_of(path, value)

@@ -1,35 +1,44 @@
-"""Loads the compiled kernel, or says how to build it; there is no slower stand-in."""
+"""Loads the compiled modules, or says how to build them; there is no slower stand-in."""
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from walras_clearing.errors import KernelUnavailableError
 
+MODULES: Final = ("_rows", "_demand", "_auction", "_proportion", "_settle", "_verify")
+
 BUILD_HELP = """\
-the compiled kernel of walras_clearing could not be loaded: {reason}
+the compiled module {name} of walras_clearing could not be loaded: {reason}
 found in {folder}: {found}
 build it with a C compiler:
     in the workspace     uv sync --all-packages --reinstall-package walras-clearing
     in libs/clearing     python setup.py build_ext --inplace   (needs Cython and setuptools)"""
 
 
-def _load() -> Any:
+def _load(name: str) -> Any:
     try:
-        return import_module("walras_clearing._kernel")
+        return import_module(f"walras_clearing.{name}")
     except ImportError as error:
         folder = Path(__file__).parent
-        found = ", ".join(sorted(path.name for path in folder.glob("_kernel*"))) or "no kernel"
-        message = BUILD_HELP.format(reason=error, folder=folder, found=found)
+        found = ", ".join(sorted(path.name for path in folder.glob("_[a-z]*.*"))) or "nothing"
+        message = BUILD_HELP.format(name=name, reason=error, folder=folder, found=found)
         raise KernelUnavailableError(message) from error
 
 
+_loaded = {name: _load(name) for name in MODULES}
+
 if TYPE_CHECKING:
-    import walras_clearing._kernel as kernel
+    from walras_clearing._proportion import first_beyond, shared_out
+    from walras_clearing._settle import Kernel
+    from walras_clearing._verify import read_demand
 else:
-    kernel = _load()
+    first_beyond = _loaded["_proportion"].first_beyond
+    shared_out = _loaded["_proportion"].shared_out
+    Kernel = _loaded["_settle"].Kernel
+    read_demand = _loaded["_verify"].read_demand
 
-__all__ = ["BUILD_STAMP", "kernel"]
+__all__ = ["BUILD_STAMPS", "MODULES", "Kernel", "first_beyond", "read_demand", "shared_out"]
 
-BUILD_STAMP: str = kernel.BUILD_STAMP
-"""SHA-256 of the `.pyx` that the loaded kernel was compiled from."""
+BUILD_STAMPS: Final[dict[str, str]] = {name: module.BUILD_STAMP for name, module in _loaded.items()}
+"""Per compiled module the SHA-256 of all `.pyx`, `.pxd` and `.h` that it was compiled from."""

@@ -6,8 +6,8 @@ that draws from a shrinking strategy; both then explore the same markets.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
-from typing import Final
+from itertools import combinations_with_replacement, product
+from typing import Final, get_args
 
 from walras_clearing.model import IdleOwnSupply, Job, Margin, Market, Pool, Team
 
@@ -107,38 +107,64 @@ def draw_market(
     )
 
 
-TINY_JOBS: Final = (None, (1050, 0), (350, 1), (700, 1), (1050, 2), (700, None))
-"""Jobs of `tiny_markets`, as (size, limit): absent, opportunistic, ties, larger, without limit."""
+def draw_scaled(pick: Pick) -> Market:
+    """Draw a market whose quantities, money and limits are each of any scale in range."""
+
+    def scale(decades: int) -> int:
+        power: int = 10 ** pick(0, decades)
+        return power
+
+    shape = Shape(
+        pools=pick(1, 4),
+        teams=pick(1, 6),
+        jobs=pick(1, 4),
+        size_macc=scale(13),
+        supply_macc=scale(14),
+        limit_micro=scale(12),
+        bid_micro_per_hour=scale(14),
+        reserve_micro=scale(12),
+    )
+    return draw_market(pick, shape)
+
+
+TINY_JOBS: Final = ((1050, 0), (350, 1), (700, 1), (1050, 2), (700, None))
+"""Jobs of `tiny_markets`, as (size, limit): opportunistic, ties, larger, without limit."""
 
 TINY_SUPPLIES: Final = tuple(
     product(((0, 0), (350, 0), (350, 1050), (1050, 350)), (0, 350, 1400), (0, 1))
 )
 """Own supplies of both pools, shared supply and reserve price of `tiny_markets`."""
 
+MOST_TINY_JOBS: Final = 4
+
 
 def tiny_markets(own: tuple[int, int], shared: int, reserve: int) -> Iterator[Market]:
-    """Every placement of at most 3 jobs on 3 teams of 2 pools, over a small grid.
+    """Every market of at most 4 jobs on 3 teams of 2 pools, over a small grid.
 
     One µcr per hour buys 1000 macc at the first tick and 500 at the second, so that budgets bind.
+    The order of a queue is left out: no figure depends on it (property 14).
     """
     pools = (Pool("p0", own[0]), Pool("p1", own[1], 1))
-    for chosen, places in product(product(TINY_JOBS, repeat=3), product(range(3), repeat=3)):
-        queues: tuple[list[Job], ...] = ([], [], [])
-        for number, (job, place) in enumerate(zip(chosen, places, strict=True)):
-            if job is not None:
-                queues[place].append(Job(f"j{number}", *job))
-        for lends, bids in ((False, (1, 1, 1)), (True, (2, 0, 1))):
-            yield Market(
-                shared_supply_macc=shared,
-                pools=pools,
-                teams=tuple(
-                    Team(f"t{i}", "p1" if i == 2 else "p0", bids[i], tuple(queues[i]))
-                    for i in range(3)
-                ),
-                reserve_price_micro=reserve,
-                idle_own_supply="lend" if lends else "keep",
-                margin="strict_order" if lends == (reserve == 0) else "pro_rata",
-            )
+    placed = tuple(product(TINY_JOBS, range(3)))
+    for count in range(MOST_TINY_JOBS + 1):
+        for chosen in combinations_with_replacement(placed, count):
+            queues: tuple[list[Job], ...] = ([], [], [])
+            for number, (job, team) in enumerate(chosen):
+                queues[team].append(Job(f"j{number}", *job))
+            for (lends, bids), margin in product(
+                ((False, (1, 1, 1)), (True, (2, 0, 1))), get_args(Margin)
+            ):
+                yield Market(
+                    shared_supply_macc=shared,
+                    pools=pools,
+                    teams=tuple(
+                        Team(f"t{i}", "p1" if i == 2 else "p0", bids[i], tuple(queues[i]))
+                        for i in range(3)
+                    ),
+                    reserve_price_micro=reserve,
+                    idle_own_supply="lend" if lends else "keep",
+                    margin=margin,
+                )
 
 
 def _often_zero(pick: Pick, high: int) -> int:

@@ -275,8 +275,8 @@ class _Check:
 
     def _share(self, amount: int, weights: Sequence[int]) -> list[int]:
         if self.market.margin == "pro_rata":
-            return _proportional(amount, weights)
-        return _first_come(amount, weights)
+            return proportional(amount, weights)
+        return first_come(amount, weights)
 
     def _compare(self, view: _PoolView) -> None:
         name, claimed = view.pool.pool, self.result.pools[view.pool.pool]
@@ -300,7 +300,7 @@ class _Check:
         price = self.result.reference_price_micro
         unsold = max(0, self.shared - sum(view.bought for view in self.views))
         returned = min(unsold, sum(view.lent for view in self.views))
-        back = _proportional(returned, [view.lent for view in self.views])
+        back = proportional(returned, [view.lent for view in self.views])
         withheld = price == self.market.reserve_price_micro and price > 0
         pot = 0 if withheld else unsold - returned
         due: dict[str, int] = {}
@@ -310,7 +310,7 @@ class _Check:
             idle = max(0, view.pool.own_supply_macc - view.lent - used) + again
             wants = [member.idle for member in view.teams]
             wants += [member.wanted - member.allocated for member in view.teams]
-            served = _first_come(idle, wants)
+            served = first_come(idle, wants)
             pot += idle - sum(served)
             half = len(view.teams)
             for place, member in enumerate(view.teams):
@@ -325,7 +325,7 @@ class _Check:
             for view, left in queues
             for place, member in enumerate(view.teams)
         ]
-        late = _first_come(pot, [want for _, want in line])
+        late = first_come(pot, [want for _, want in line])
         for (member, _), got in zip(line, late, strict=True):
             due[member.team.team] += got
         for name, amount in due.items():
@@ -380,7 +380,8 @@ def _bought(pool: Pool, price: int, pool_price: int, teams: Sequence[_TeamView])
     return max(0, quantity - own)
 
 
-def _first_come(amount: int, wants: Sequence[int]) -> list[int]:
+def first_come(amount: int, wants: Sequence[int]) -> list[int]:
+    """Serve wants in their order as far as the amount goes."""
     served = []
     for want in wants:
         got = min(want, amount)
@@ -389,7 +390,7 @@ def _first_come(amount: int, wants: Sequence[int]) -> list[int]:
     return served
 
 
-def _proportional(amount: int, weights: Sequence[int]) -> list[int]:
+def proportional(amount: int, weights: Sequence[int]) -> list[int]:
     """`split` of design §4."""
     total = sum(weights)
     if amount >= total:

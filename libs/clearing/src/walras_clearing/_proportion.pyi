@@ -1,0 +1,6 @@
+from walras_clearing.arrays import Column, Numbers
+
+BUILD_STAMP: str
+
+def shared_out(amount: int, weights: Column) -> Column: ...
+def first_beyond(values: Column, group: Numbers, groups: int, maximum: int) -> int: ...

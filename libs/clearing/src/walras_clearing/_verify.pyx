@@ -1,0 +1,73 @@
+"""One pass over the jobs of a market for `certificate`: what every team wants at four prices.
+
+Shares no code with the kernel; see `certificate` for what is made of the figures.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+
+import numpy as np
+
+cdef extern from *:
+    const char* WALRAS_BUILD_STAMP
+
+BUILD_STAMP = WALRAS_BUILD_STAMP.decode("ascii")
+
+
+cdef struct Sums:
+    # Of one team: its four prices, the greatest and the least of them, and macc of its jobs.
+    int64_t price[4]
+    int64_t top
+    int64_t bottom
+    int64_t above_all
+    int64_t above[4]
+    int64_t wanted
+    int64_t idle
+
+
+def read_demand(
+    const int32_t[::1] team_of_job, const int64_t[::1] size, const int64_t[::1] limit,
+    const int64_t[:, ::1] prices,
+):
+    """Return what every team wants above each of its prices, with any limit but 0, and with 0.
+
+    ``prices`` has four rows, a price per team each; the result has six.
+    """
+    cdef int64_t i, j, amount, at, teams = prices.shape[1], jobs = team_of_job.shape[0]
+    found = np.empty((6, teams), np.int64)
+    cdef int64_t[:, ::1] out = found
+    store = np.zeros(teams * sizeof(Sums) + 8, np.uint8)
+    cdef unsigned char[::1] block = store
+    cdef Sums* sums = <Sums*>&block[0]
+    cdef Sums* one
+    if team_of_job.shape[0] != size.shape[0] or size.shape[0] != limit.shape[0]:
+        raise ValueError("the columns of the jobs have different lengths")
+    with nogil:
+        for i in range(teams):
+            one = &sums[i]
+            one.top = one.bottom = prices[0, i]
+            for j in range(4):
+                one.price[j] = prices[j, i]
+                one.top = max(one.top, prices[j, i])
+                one.bottom = min(one.bottom, prices[j, i])
+        for i in range(jobs):
+            one = &sums[team_of_job[i]]
+            amount, at = size[i], limit[i]
+            if at > one.top:
+                one.above_all += amount
+            elif at > one.bottom:
+                for j in range(4):
+                    if at > one.price[j]:
+                        one.above[j] += amount
+                one.wanted += amount if at else 0
+                one.idle += 0 if at else amount
+            elif at:
+                one.wanted += amount
+            else:
+                one.idle += amount
+        for i in range(teams):
+            one = &sums[i]
+            for j in range(4):
+                out[j, i] = one.above_all + one.above[j]
+            out[4, i] = one.wanted + one.above_all
+            out[5, i] = one.idle
+    return found
