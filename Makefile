@@ -13,6 +13,8 @@ OUT ?= out/demo
 PYTEST_ARGS ?=
 JUNIT_DIR ?=
 BENCH_ARGS ?=
+SECONDS ?= 300
+FUZZ_ARGS ?=
 
 UV_VERSION := 0.13.9
 PYTHON := $(shell command -v python3.11 || command -v python3 || echo python3)
@@ -28,7 +30,9 @@ BROKER := $(CACHE)/.walras-broker
 
 MANIFESTS := pyproject.toml uv.lock $(wildcard libs/*/pyproject.toml services/*/pyproject.toml) \
              deploy/launcher/pyproject.toml cli/pyproject.toml
-KERNEL := libs/clearing/setup.py $(wildcard libs/clearing/src/walras_clearing/*.pyx libs/clearing/src/walras_clearing/*.pxd)
+CLEARING := libs/clearing/src/walras_clearing
+KERNEL := libs/clearing/setup.py $(wildcard $(CLEARING)/*.pyx $(CLEARING)/*.pxd $(CLEARING)/*.h)
+MODULES := $(basename $(notdir $(wildcard $(CLEARING)/*.pyx)))
 LAUNCHER := $(wildcard deploy/launcher/src/walras_launcher/data/*) deploy/launcher/src/walras_launcher/versions.py \
             deploy/launcher/src/walras_launcher/preparation.py
 TYPED := libs services deploy/launcher cli tests
@@ -37,10 +41,10 @@ space := $(subst ,, )
 TYPE_PATH := $(subst $(space),:,$(strip $(wildcard libs/*/src services/*/src) cli/src deploy/launcher/src))
 GENERATED := schemas docs/dataflow.md README.md
 
-.PHONY: help setup demo test test-long verify fmt lint types imports generated tidy generate bench up down doctor clean distclean
+.PHONY: help setup demo test test-long verify fmt lint types imports generated tidy generate bench bench-clearing fuzz asan cov-pyx up down doctor clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- what everything else needs -------------------------------------------------------------------
 
@@ -57,8 +61,8 @@ setup: $(ENVIRONMENT) $(BROKER) ## uv, the Python environment, the kernel, the b
 	@rm -f .tools/.uv-*
 	@touch $@
 
-# The stamp vouches for the compiled kernel too, which lies elsewhere.
-ifeq ($(wildcard libs/clearing/src/walras_clearing/_kernel.cpython-311-*.so),)
+# The stamp vouches for the compiled modules too, which lie elsewhere.
+ifneq ($(strip $(foreach module,$(MODULES),$(if $(wildcard $(CLEARING)/$(module).cpython-311-*.so),,missing))),)
 .PHONY: $(ENVIRONMENT)
 endif
 
@@ -151,6 +155,23 @@ generate: $(ENVIRONMENT) ## write schemas, tables and drawings from the models a
 
 bench: setup ## events per second and barrier-to-quota times, with this machine's description
 	@$(RUN) python -m tests.performance.bench $(BENCH_ARGS)
+
+# --- the clearing core ----------------------------------------------------------------------------
+
+# The conic solver is a rival of the bench and of nothing else: it stays out of the environment until here.
+bench-clearing: $(ENVIRONMENT) ## the clearing core against its bounds and rivals, about ten minutes
+	@$(UV) sync --all-packages --locked --inexact --group bench --quiet \
+	  || echo "bench-clearing: the conic solver cannot be installed; its rows will say so" >&2
+	@$(RUN) python -m libs.clearing.benchmarks $(BENCH_ARGS)
+
+fuzz: $(ENVIRONMENT) ## mutated instances into `walras clear`, for SECONDS=300
+	@$(RUN) python -m libs.clearing.fuzz --seconds $(SECONDS) $(FUZZ_ARGS)
+
+asan: $(ENVIRONMENT) ## the compiled tests of the clearing core under address and undefined-behaviour sanitizers
+	@$(RUN) python -m libs.clearing.fuzz.sanitized
+
+cov-pyx: $(ENVIRONMENT) ## which lines of the compiled sources the tests run
+	@$(RUN) python -m libs.clearing.fuzz.line_coverage
 
 # --- servers --------------------------------------------------------------------------------------
 
