@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from walras.report import build_report
 from walras.report.testing import CONTEXT, Log, tiny_log
+from walras_contracts.generate import REPOSITORY
+from walras_contracts.market import CycleRecorded, FrameKind
 
 DECIDED = ("prices", "quotas", "cycles")
 NOTHING = replace(tiny_log()["vacate"][0], partition=3)
@@ -82,3 +84,19 @@ def test_digests_ignore_the_topics_that_nobody_decided() -> None:
     log["vacate"].append(NOTHING)
     log["usage"].pop()
     assert _digests(log) == before
+
+
+def test_digests_ignore_how_a_cycle_was_framed_and_nothing_else_of_it() -> None:
+    def with_head(head: bytes) -> str:
+        log = tiny_log()
+        place = next(i for i, r in enumerate(log["cycles"]) if r.type == CycleRecorded.TYPE)
+        log["cycles"][place] = replace(log["cycles"][place], value=head)
+        return _digests(log)["cycles"]
+
+    path = REPOSITORY / "schemas/examples/cycle.recorded.v1/cleared.json"
+    head = CycleRecorded.model_validate_json(path.read_bytes())
+    written = with_head(head.payload())
+    whole = head.model_copy(update={"frame": FrameKind.KEY, "frames": 64})
+    assert whole != head
+    assert with_head(whole.payload()) == written
+    assert with_head(head.model_copy(update={"jobs": head.jobs + 1}).payload()) != written

@@ -16,6 +16,8 @@ from pydantic import BaseModel
 
 from tests.simulation.world import specs
 from walras.demo.run import Running
+from walras_clearing_service.account_book import FAR_MS
+from walras_clearing_service.state import ClearingState
 from walras_contracts.topics import Topic, load_topics
 from walras_launcher import start_kafka
 from walras_runtime.kafka.log_reading import plain_consumer, read_all
@@ -44,6 +46,8 @@ FORCED = {
 
 def plain(value: Any) -> Any:  # noqa: PLR0911 - one line a kind of value
     """Return a stage's state as JSON can hold it, in one order whatever order it was built in."""
+    if isinstance(value, ClearingState):
+        return by_name(value)
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, Enum):
@@ -64,6 +68,25 @@ def plain(value: Any) -> Any:  # noqa: PLR0911 - one line a kind of value
         return "callable"
     names = getattr(value, "__slots__", None) or vars(value)
     return {name: plain(getattr(value, name)) for name in sorted(names)}
+
+
+def by_name(state: ClearingState) -> Any:
+    """Return clearing's columns without the numbers of their rows, which tell of history only."""
+    frozen = state.freeze(0, 0, FAR_MS - 1, ())
+    teams = state.teams
+    wallets = teams.wallet_micro[: len(teams)].tolist()
+    exhausted = teams.exhausted[: len(teams)].tolist()
+    return plain(
+        {
+            "jobs and teams": frozen.digest,
+            "means": {n: m for n, *m in zip(teams.names.names, wallets, exhausted, strict=True)},
+            "assigned": state.jobs.assignments(),
+            "supply": state.supply,
+            "last": state.last,
+            "quotas": state.quotas,
+            "settlement": state.settlement_barrier,
+        }
+    )
 
 
 async def state_digests(bootstrap: str) -> dict[str, tuple[int, str]]:
@@ -147,5 +170,5 @@ def test_a_state_that_lost_a_key_has_another_digest() -> None:
     spec = next(s for s in specs(1) if s.service == "clearing")
     stage: Any = spec.build(0)
     before = json.dumps(plain(stage), sort_keys=True)
-    stage.state.last["a100"] = None
+    stage.state.teams.put_wallet("t", 1)
     assert json.dumps(plain(stage), sort_keys=True) != before

@@ -5,11 +5,15 @@ from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
+from walras.report.digests import without_frame
+from walras_contracts.cycle_frames import FoldedMarket
+from walras_contracts.market import CycleFramed
 from walras_contracts.topics import Topic
 from walras_runtime.kafka.log_reading import ends, plain_consumer, read_until
 from walras_runtime.kafka.producing import Row, make_producer, send_rows
 from walras_runtime.kafka.wire import barrier_headers, barrier_value, event_headers
 from walras_runtime.memory.log import Entry, MemoryLog
+from walras_runtime.records import BARRIER_KEY_PREFIX
 
 Line = tuple[str, bytes | None]
 
@@ -96,3 +100,34 @@ async def read_back(bootstrap: str, topic: Topic) -> dict[int, list[Line]]:
         async for tp, messages in read_until(consumer, begin, await ends(consumer, tps)):
             found[tp.partition].extend((m.key.decode(), m.value) for m in messages)
     return found
+
+
+def as_decided(name: str, found: dict[int, list[Line]]) -> dict[int, list[Line]]:
+    """Return a topic's records without what a restart may write another way.
+
+    A service that was killed frames whole markets next, where one that lives frames changes: heads
+    lose their frame members, and frames are folded into the market that they make up.
+    """
+    if name == "cycles":
+        return {
+            p: [(key, value and without_frame(value)) for key, value in lines]
+            for p, lines in found.items()
+        }
+    if name == "cycles.frames":
+        return {p: _folded(lines) for p, lines in found.items()}
+    return found
+
+
+def _folded(lines: list[Line]) -> list[Line]:
+    markets: dict[str, FoldedMarket] = {}
+    folded: list[Line] = []
+    for key, value in lines:
+        if key.startswith(BARRIER_KEY_PREFIX) or value is None:
+            folded.append((key, value))
+            continue
+        frame = CycleFramed.model_validate_json(value)
+        market = markets.setdefault(frame.market, FoldedMarket(frame.market))
+        if market.apply(frame):
+            rows = (sorted(market.teams.items()), sorted(market.jobs.items()))
+            folded.append((f"{frame.market}/{frame.cycle}", repr(rows).encode()))
+    return folded

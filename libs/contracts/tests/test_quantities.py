@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from walras_contracts import quantities
 from walras_contracts.accounts import PlatformDocument, PoolDocument
-from walras_contracts.market import PoolCertificate, PoolPrice
+from walras_contracts.market import PoolCycle, PoolPrice
 from walras_contracts.money import BalancePublished
 
 RANGES = {
@@ -88,4 +88,14 @@ def test_the_highest_price_that_an_auction_can_find_can_be_published() -> None:
         pool="p", price_micro=highest, weight_micro_per_hour=0, local_income_per_hour=0
     )
     assert price.price_micro == highest
-    assert PoolCertificate(pool="p", price_below_micro=highest).price_below_micro == highest
+    cleared = PoolCycle(
+        pool="p",
+        own_supply_macc=0,
+        weight_micro_per_hour=0,
+        local_income_per_hour=0,
+        price_micro=highest,
+        price_below_micro=highest,
+        purchased_macc=0,
+        allocated_macc=0,
+    )
+    assert cleared.price_micro == cleared.price_below_micro == highest

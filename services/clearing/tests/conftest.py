@@ -1,12 +1,14 @@
 """A log in memory around the clearing stage, and a seeded stream of plausible input."""
 
 import random
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
-from walras_clearing_service.cycle import Solver
+from walras_clearing_service.books import Solver
 from walras_clearing_service.wiring import LIBRARY, spec
 from walras_contracts.accounts import (
     AccountsChanged,
@@ -17,9 +19,16 @@ from walras_contracts.accounts import (
     TeamAccount,
 )
 from walras_contracts.capacity import OwnSupply, SupplyPublished
+from walras_contracts.cycle_frames import FoldedJob, FoldedMarket, FoldedTeam
 from walras_contracts.demand import Drainability, JobQueued
 from walras_contracts.event import Event
-from walras_contracts.market import CycleRecorded, CycleSummarised, PricePublished, QuotaGranted
+from walras_contracts.market import (
+    CycleFramed,
+    CycleRecorded,
+    CycleSummarised,
+    PricePublished,
+    QuotaGranted,
+)
 from walras_contracts.money import BalancePublished, BudgetPublished
 from walras_contracts.registry import decode_inner
 from walras_contracts.topics import load_topics
@@ -34,7 +43,10 @@ START_MS = 1_700_000_000_000
 INTERVAL_MS = 60_000
 INPUTS = ("queue", "supply", "accounts", "job.status", "balances", "budgets")
 COMPACTED = ("queue", "supply", "job.status", "balances", "budgets", "state.clearing")
-OUTPUTS = ("prices", "quotas", "cycles")
+OUTPUTS = ("prices", "quotas", "cycles", "cycles.frames")
+FRAME_OF_HEAD = re.compile(rb'"frame":"[a-z]+","frames":[0-9]+,')
+Held = tuple[dict[str, FoldedJob], dict[str, FoldedTeam]]
+"""Jobs and teams of a market in one cycle."""
 MARKETS = ("a100", "h100", "l40s")
 
 
@@ -87,6 +99,35 @@ class ClearingWorld:
             for topic in OUTPUTS
             for partition in self.log.partitions(topic)
         }
+
+    def decided(self) -> dict[str, Any]:
+        """All that was decided, whatever the deciding process remembered.
+
+        A process that has just started frames a whole market where another frames the changes: the
+        folds are equal, the frames are not.
+        """
+        found: dict[str, Any] = {
+            place: [(key, FRAME_OF_HEAD.sub(b"", payload or b"")) for key, payload in entries]
+            for place, entries in self.bytes_out().items()
+            if not place.startswith("cycles.frames")
+        }
+        return {**found, **{f"frames of {market}": self.folded(market) for market in MARKETS}}
+
+    def frames(self, market: str) -> list[CycleFramed]:
+        found = [e for e in self.events("cycles.frames") if isinstance(e, CycleFramed)]
+        return [e for e in found if e.market == market]
+
+    def folded(self, market: str) -> dict[int, Held]:
+        """What each cleared cycle of a market held, by cycle; checked against its head."""
+        folded, found = FoldedMarket(market), {}
+        for frame in self.frames(market):
+            if folded.apply(frame):
+                found[frame.cycle] = (dict(folded.jobs), dict(folded.teams))
+        for head in self.records(market):
+            jobs, teams = found.get(head.cycle, ({}, {}))
+            assert (len(jobs), len(teams)) == (head.jobs, head.teams)
+            assert (head.cycle in found) == (head.state == "cleared")
+        return found
 
     def events(self, topic: str) -> list[Event]:
         """Decoded events of an output topic, by partition and offset."""
@@ -347,6 +388,7 @@ class Kit:
     budget: Callable[..., Event] = budget
     time_of: Callable[[int], int] = time_of
     compacted: Iterable[str] = COMPACTED
+    markets: tuple[str, ...] = MARKETS
     solver: Solver = LIBRARY
 
     def failing(self, market_supply_macc: int) -> Solver:

@@ -1,4 +1,7 @@
-"""The bidder's rules one by one (design §4 Bids 1-6), on the input of one cycle."""
+"""The bidder's rules one by one (design §4 Bids 1-6), on the input of one cycle.
+
+They are stated on the plain specification; `test_columns_decide_the_same` carries them over.
+"""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -9,24 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras_clearing import Job
-from walras_clearing_service.bidder import (
+from walras_clearing_service.job_hash import job_hash
+from walras_clearing_service.model import (
+    BidderParameters,
+    LastClearing,
+    MarketInput,
+    PoolInput,
+)
+from walras_clearing_service.reference_bidder import (
     is_left_out,
-    job_hash,
     largest_affordable_macc,
     plan_bids,
     retained_limit,
     split_cap,
     team_cap,
 )
-from walras_clearing_service.model import (
-    BidderParameters,
-    CycleInput,
-    JobView,
-    LastClearing,
-    MarketInput,
-    PoolInput,
-    TeamInput,
-)
+from walras_clearing_service.reference_model import JobView, PlainCycleInput, TeamInput
 from walras_contracts.accounts import Gate, IdleOwnSupply, Margin
 
 PARAMETERS = BidderParameters(120, 100_000, 62_500, 100_000, 10)
@@ -58,21 +59,20 @@ def job(name: str, size: int = 1000, team: str = "team", **changes: Any) -> JobV
         assigned=None,
         unplaceable_since=None,
         offer=Job(name, size, limit),
-        row=b"",
     )
     return replace(view, **changes)
 
 
 def team(*jobs: JobView, name: str = "team", **changes: Any) -> TeamInput:
-    return replace(TeamInput(name, "pool", 1_000_000, 2_000_000, 0, False, jobs, b""), **changes)
+    return replace(TeamInput(name, "pool", 1_000_000, 2_000_000, 0, False, jobs), **changes)
 
 
 def last(price: int | None, unsold: int = 0, **changes: Any) -> LastClearing:
     return replace(LastClearing(0, price, {"pool": price}, unsold, {}), **changes)
 
 
-def cycle_input(*teams: TeamInput, **changes: Any) -> CycleInput:
-    base = CycleInput(
+def cycle_input(*teams: TeamInput, **changes: Any) -> PlainCycleInput:
+    base = PlainCycleInput(
         1,
         1,
         NOW_MS,

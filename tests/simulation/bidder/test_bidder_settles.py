@@ -19,19 +19,21 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from walras_clearing import Job, clear
-from walras_clearing_service.bidder import BidPlan, MarketCount, TeamBid, plan_bids, team_cap
-from walras_clearing_service.cycle import MarketOutcome, last_clearing, market_of
 from walras_clearing_service.model import (
     BidderParameters,
-    CycleInput,
-    JobView,
     LastClearing,
     MarketInput,
     PoolInput,
-    TeamInput,
 )
+from walras_clearing_service.reference_bidder import (
+    PlainBidPlan,
+    TeamBid,
+    plan_bids,
+    team_cap,
+)
+from walras_clearing_service.reference_cycle import last_clearing, market_of
+from walras_clearing_service.reference_model import JobView, PlainCycleInput, TeamInput
 from walras_contracts.accounts import Gate, IdleOwnSupply, Margin
-from walras_contracts.market import MarketState
 
 CYCLES = 200
 SETTLED_AFTER = 50
@@ -47,7 +49,7 @@ OCCUPANCY_MIN = 0.97
 WINDOW_CYCLES = 10
 """Quota must keep still in every stretch of so many cycles, not only on average over the run."""
 
-Bidder = Callable[[CycleInput], BidPlan]
+Bidder = Callable[[PlainCycleInput], PlainBidPlan]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ class World:
                 if owner == number:
                     jobs.append(_job(name, place, size, scenario.markets, draw))
             income = pool.weight_micro_per_hour // 3
-            teams.append(TeamInput(name, pool.pool, income, 2_000_000, 0, False, tuple(jobs), b""))
+            teams.append(TeamInput(name, pool.pool, income, 2_000_000, 0, False, tuple(jobs)))
         return tuple(teams)
 
     def run(self) -> Trace:
@@ -172,7 +174,7 @@ class World:
         return self.trace
 
     def _cycle(self, cycle: int) -> None:
-        cycle_input = CycleInput(
+        cycle_input = PlainCycleInput(
             cycle,
             cycle,
             START_MS + 60_000 * cycle,
@@ -190,12 +192,7 @@ class World:
             name = market.market
             bids = plan.bids[name]
             result = clear(market_of(market, self.pools, bids))
-            outcome = MarketOutcome(
-                market, MarketState.CLEARED, "", bids, MarketCount(0, 0, 0), result
-            )
-            last = last_clearing(outcome, cycle)
-            assert last is not None
-            self.last = {**self.last, name: last}
+            self.last = {**self.last, name: last_clearing(market, result, cycle)}
             prices[name] = result.reference_price_micro or 0
             for bid in bids:
                 got = result.teams[bid.team].allocated_macc
@@ -288,11 +285,10 @@ def _job(
         assigned=types[0],
         unplaceable_since=None,
         offer=Job(name, size, limit),
-        row=b"",
     )
 
 
-def queue_pricing_bidder(cycle_input: CycleInput) -> BidPlan:
+def queue_pricing_bidder(cycle_input: PlainCycleInput) -> PlainBidPlan:
     """Naive: bids what its queue costs at the last prices."""
     plan = plan_bids(cycle_input)
     caps = {team.team: team_cap(team, cycle_input.parameters) for team in cycle_input.teams}
@@ -308,7 +304,7 @@ def queue_pricing_bidder(cycle_input: CycleInput) -> BidPlan:
     return replace(plan, bids=bids)
 
 
-def cheapest_type_bidder(cycle_input: CycleInput) -> BidPlan:
+def cheapest_type_bidder(cycle_input: PlainCycleInput) -> PlainBidPlan:
     """Naive: every job goes to the cheapest type at the last price; the cap is split by demand."""
     bids: dict[str, list[TeamBid]] = {market.market: [] for market in cycle_input.markets}
     assigned = {}
@@ -325,10 +321,10 @@ def cheapest_type_bidder(cycle_input: CycleInput) -> BidPlan:
             macc = sum(job.size_macc for job in taken)
             offers = tuple(job.offer for job in taken)
             bids[market].append(TeamBid(team.team, team.pool, cap * macc // total, offers, macc))
-    return BidPlan({m: tuple(b) for m, b in bids.items()}, {}, assigned, {})
+    return PlainBidPlan({m: tuple(b) for m, b in bids.items()}, {}, assigned, {})
 
 
-def rarely_swinging_bidder(cycle_input: CycleInput) -> BidPlan:
+def rarely_swinging_bidder(cycle_input: PlainCycleInput) -> PlainBidPlan:
     """Naive once: in one cycle of all, every team bids what the next one would."""
     plan = plan_bids(cycle_input)
     if cycle_input.cycle != CYCLES * 3 // 4:

@@ -1,9 +1,11 @@
 """Digests of what was decided: equal digests mean equal decisions, record by record."""
 
 import hashlib
+import re
 from typing import Any
 
 from walras.report.records import LogRecord
+from walras_contracts.market import CycleRecorded
 
 DECIDED_TOPICS = ("prices", "quotas", "cycles")
 DEFINITION = (
@@ -11,9 +13,17 @@ DEFINITION = (
     "number, record count and SHA-256 of the partition. A partition's SHA-256 covers, in offset "
     "order, each record's key, type and payload, each preceded by its length in bytes (8 bytes, "
     "big-endian; a tombstone's payload has the length 2^64 - 1). Barriers, offsets, headers and "
-    "timestamps are left out."
+    "timestamps are left out, and so are `frame` and `frames` of a cycle record: they depend on "
+    "what its writer remembered, a process that has just started frames a whole market."
 )
+_FRAME = re.compile(rb'"frame":"[a-z]+","frames":[0-9]+,')
+"""Those two members, which the model writes side by side."""
 _TOMBSTONE = b"\xff" * 8
+
+
+def without_frame(head: bytes) -> bytes:
+    """Return a cycle record's payload without what depends on its writer's memory."""
+    return _FRAME.sub(b"", head)
 
 
 class TopicDigest:
@@ -31,8 +41,11 @@ class TopicDigest:
         if record.value is None:
             digest.update(_TOMBSTONE)
         else:
-            digest.update(len(record.value).to_bytes(8, "big"))
-            digest.update(record.value)
+            value = record.value
+            if record.type == CycleRecorded.TYPE:
+                value = without_frame(value)
+            digest.update(len(value).to_bytes(8, "big"))
+            digest.update(value)
         self._partitions[record.partition] = (digest, count + 1)
 
     def hexdigest(self) -> str:

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 from walras_contracts.demand import JobSubmitted
 from walras_contracts.event import Event
-from walras_contracts.identifiers import ID_PATTERN
+from walras_contracts.identifiers import ID_PATTERN, JOB_KEY_PATTERN
 from walras_contracts.json_schema import Schema, schema_of
+from walras_contracts.market import FRAME_JOB_COLUMNS, FRAME_TEAM_COLUMNS, CycleFramed
 from walras_contracts.work import LeaseGranted, UsageMetered
 
 E = TypeVar("E", bound=Event)
@@ -77,11 +78,17 @@ def _integer(node: Schema, random: Random) -> int:
 
 def _string(node: Schema, random: Random) -> str:
     if node.get("pattern") == ID_PATTERN:
-        length = random.choice((0, 1, 3, 8, 62))
-        return random.choice(_ID_FIRST) + "".join(random.choice(_ID_REST) for _ in range(length))
+        return _id(random)
+    if node.get("pattern") == JOB_KEY_PATTERN:
+        return f"{_id(random)}/{_id(random)}"
     low, high = node.get("minLength", 0), node["maxLength"]
     length = min(high, low + random.choice((0, 1, 5, 20)))
     return "".join(random.choice(_TEXT) for _ in range(length))
+
+
+def _id(random: Random) -> str:
+    length = random.choice((0, 1, 3, 8, 62))
+    return random.choice(_ID_FIRST) + "".join(random.choice(_ID_REST) for _ in range(length))
 
 
 def _array(node: Schema, root: Schema, random: Random) -> list[Any]:
@@ -113,8 +120,20 @@ def _usage(document: dict[str, Any]) -> None:
 
 
 def _lease(document: dict[str, Any]) -> None:
+    _part(document, LeaseGranted)
+
+
+def _frame(document: dict[str, Any]) -> None:
+    _part(document, CycleFramed)
+    for columns in (FRAME_JOB_COLUMNS, FRAME_TEAM_COLUMNS):
+        shortest = min(len(document[name]) for name in columns)
+        for name in columns:
+            document[name] = document[name][:shortest]
+
+
+def _part(document: dict[str, Any], model: type[Event]) -> None:
     if document["part"] >= document["parts"]:
-        part = min(document["part"], _border(LeaseGranted, "part") - 1)
+        part = min(document["part"], _border(model, "part") - 1)
         document["part"], document["parts"] = part, part + 1
 
 
@@ -132,6 +151,7 @@ def _border(model: type[Event], field: str) -> int:
 _REPAIRS: dict[type[Event], Callable[[dict[str, Any]], None]] = {
     UsageMetered: _usage,
     LeaseGranted: _lease,
+    CycleFramed: _frame,
     JobSubmitted: _job,
 }
 """Rules between fields, which a JSON Schema does not state."""

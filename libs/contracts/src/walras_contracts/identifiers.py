@@ -6,9 +6,12 @@ from typing import Annotated
 from pydantic import StringConstraints
 
 ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
+JOB_KEY_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}/[A-Za-z0-9][A-Za-z0-9._-]{0,62}$"
 
 Id = Annotated[str, StringConstraints(strict=True, pattern=ID_PATTERN)]
 """A name of a team, pool, job, node, market or lease: no slash, no tilde, at most 63 characters."""
+JobKey = Annotated[str, StringConstraints(strict=True, pattern=JOB_KEY_PATTERN)]
+"""``team/job``: see :func:`job_key`."""
 EventId = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=200)]
 RecordedId = Annotated[str, StringConstraints(strict=True, max_length=200)]
 """Id of an event as received: empty where there was none."""

@@ -1,20 +1,22 @@
 """What clearing decides: prices, quotas, cycle records."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from walras_contracts.event import Event, Part
-from walras_contracts.identifiers import Id, Text
+from walras_contracts.identifiers import Id, JobKey, Text
 from walras_contracts.quantities import (
     Count,
+    LimitMicro,
     Macc,
     MarketTimeMs,
     Micro,
     MicroPerHour,
     Number,
     NumberOrNone,
+    PositiveMacc,
     Ppm,
     PriceMicro,
 )
@@ -97,26 +99,45 @@ class QuotaGranted(Event):
         return self.team
 
 
-class TeamOutcome(Part):
-    """What one team bid and got in one market."""
+FRAME_JOB_COLUMNS = ("job_keys", "job_sizes_macc", "job_limits_micro")
+FRAME_TEAM_COLUMNS = (
+    *("teams", "team_pools", "bids_micro_per_hour", "allocated_macc", "opportunistic_macc"),
+)
 
-    team: Id
+
+class FrameKind(StrEnum):
+    """What the frames of a cycle hold (:class:`CycleFramed`)."""
+
+    KEY = "key"
+    """The whole market, as it entered the auction."""
+    CHANGES = "changes"
+    """What differs from the market's last framed cycle."""
+    NONE = "none"
+    """Nothing: the market was not cleared."""
+
+
+class PoolCycle(Part):
+    """A pool in one cycle of a market: what it had, what it pays, what it got.
+
+    Prices are None and quantities 0 where the market was not cleared. ``price_below_micro`` is the
+    pool's price at the reference price less one tick, None where nothing has to be shown.
+    """
+
     pool: Id
-    bid_micro_per_hour: MicroPerHour
-    demand_macc: Macc
+    own_supply_macc: Macc
+    weight_micro_per_hour: MicroPerHour
+    local_income_per_hour: Annotated[int, Field(strict=True, ge=0, le=10**16)]
+    price_micro: PriceMicro | None
+    price_below_micro: PriceMicro | None
+    purchased_macc: Macc
     allocated_macc: Macc
-    opportunistic_macc: Macc
-
-
-class PoolCertificate(Part):
-    """A pool's price at the reference price less one tick."""
-
-    pool: Id
-    price_below_micro: PriceMicro
 
 
 class CycleRecorded(Event):
-    """A cycle of one market: the digest of its input, bids, results, certificate, policies."""
+    """A cycle of one market: the digest of its input, policies, results by pool, certificate.
+
+    Bids, jobs and quotas are in the frames of the cycle (:class:`CycleFramed`).
+    """
 
     TYPE: ClassVar[str] = "walras.cycle.recorded.v1"
     TOPIC: ClassVar[str] = "cycles"
@@ -137,13 +158,71 @@ class CycleRecorded(Event):
     idle_own_supply: Text
     margin: Text
     reference_price_micro: PriceMicro | None
-    pools: Annotated[tuple[PoolPrice, ...], Field(strict=False)]
-    certificate: Annotated[tuple[PoolCertificate, ...], Field(strict=False)]
-    teams: Annotated[tuple[TeamOutcome, ...], Field(strict=False)]
+    pools: Annotated[tuple[PoolCycle, ...], Field(strict=False), Distinct("pool", ordered=True)]
+    frame: Annotated[FrameKind, Field(strict=False)]
+    """It depends on the decider's memory too: the first cycle after a restart has a key frame."""
+    frames: Number
+    """Parts that the frame was cut into."""
+    jobs: Count
+    """Jobs that took part, to check a fold of the frames against."""
+    teams: Count
+    """Teams that took part."""
 
     def record_key(self) -> str:
         """Key: market and cycle."""
         return f"{self.market}/{self.cycle}"
+
+    def partition_key(self) -> str:
+        """By market."""
+        return self.market
+
+
+class CycleFramed(Event):
+    """One part, of at most 512 KiB, of what a cleared market held and gave, as columns.
+
+    A key frame holds every job and team that took part; a frame of changes holds those that are
+    new or differ from the market's last framed cycle, and names those that left. The parts of a
+    cycle are written in the transaction of its :class:`CycleRecorded`. Folding them from a key
+    frame on (:mod:`walras_contracts.cycle_frames`) gives the market that was cleared, exactly.
+    """
+
+    TYPE: ClassVar[str] = "walras.cycle.framed.v1"
+    TOPIC: ClassVar[str] = "cycles.frames"
+
+    market: Id
+    cycle: Number
+    market_time_ms: MarketTimeMs
+    kind: Literal["key", "changes"]
+    part: Number
+    parts: Number
+    job_keys: Annotated[tuple[JobKey, ...], Field(strict=False)]
+    """``team/job`` of each job; the next two columns belong to it."""
+    job_sizes_macc: Annotated[tuple[PositiveMacc, ...], Field(strict=False)]
+    job_limits_micro: Annotated[tuple[LimitMicro | None, ...], Field(strict=False)]
+    """As they entered the auction: with what retention added for a running job."""
+    removed_jobs: Annotated[tuple[JobKey, ...], Field(strict=False)]
+    teams: Annotated[tuple[Id, ...], Field(strict=False)]
+    """Each team; the next four columns belong to it."""
+    team_pools: Annotated[tuple[Id, ...], Field(strict=False)]
+    bids_micro_per_hour: Annotated[tuple[MicroPerHour, ...], Field(strict=False)]
+    allocated_macc: Annotated[tuple[Macc, ...], Field(strict=False)]
+    opportunistic_macc: Annotated[tuple[Macc, ...], Field(strict=False)]
+    removed_teams: Annotated[tuple[Id, ...], Field(strict=False)]
+    """Teams without a job here any more; their jobs are named in ``removed_jobs`` all the same."""
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.part >= self.parts:
+            raise ValueError(f"part {self.part} of {self.parts} parts")
+        for columns in (FRAME_JOB_COLUMNS, FRAME_TEAM_COLUMNS):
+            lengths = [len(getattr(self, name)) for name in columns]
+            if min(lengths) != max(lengths):
+                raise ValueError(f"columns {', '.join(columns)} have lengths {lengths}")
+        return self
+
+    def record_key(self) -> str:
+        """Key: market, cycle and part."""
+        return f"{self.market}/{self.cycle}/{self.part}"
 
     def partition_key(self) -> str:
         """By market."""

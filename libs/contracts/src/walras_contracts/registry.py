@@ -29,7 +29,13 @@ from walras_contracts.demand import (
 )
 from walras_contracts.event import Event
 from walras_contracts.json_path import json_path, quoted
-from walras_contracts.market import CycleRecorded, CycleSummarised, PricePublished, QuotaGranted
+from walras_contracts.market import (
+    CycleFramed,
+    CycleRecorded,
+    CycleSummarised,
+    PricePublished,
+    QuotaGranted,
+)
 from walras_contracts.money import BalancePublished, BudgetPublished
 from walras_contracts.work import (
     JobStatusChanged,
@@ -55,6 +61,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     QuotaGranted,
     CycleRecorded,
     CycleSummarised,
+    CycleFramed,
     LeaseGranted,
     VacateRequested,
     JobStatusChanged,

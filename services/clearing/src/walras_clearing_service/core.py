@@ -3,25 +3,27 @@
 from dataclasses import dataclass
 
 from walras_clearing_service.bidder import BidPlan
+from walras_clearing_service.books import Solver
 from walras_clearing_service.cycle import (
     FAILURES_THAT_HALT,
     NO_JOBS,
     CycleDecision,
     MarketOutcome,
-    Solver,
+    Markets,
     decide,
     last_clearing,
 )
 from walras_clearing_service.handlers import FOLDS
 from walras_clearing_service.model import CycleInput
-from walras_clearing_service.quotas import granted, is_told, team_quotas
+from walras_clearing_service.payloads import quota_payloads
+from walras_clearing_service.quotas import TELL_ALL_EVERY, team_quotas
 from walras_clearing_service.reports import (
     cycle_recorded,
     cycle_summarised,
     pool_prices,
     price_published,
 )
-from walras_clearing_service.state import ClearingState
+from walras_clearing_service.state import QUOTA, ClearingState
 from walras_contracts.market import MarketState
 from walras_runtime.errors import InvariantBrokenError
 from walras_runtime.records import Output, Record, StateChange, Step, StepResult, emit
@@ -51,7 +53,7 @@ class ClearingStage:
 
     def __init__(self, options: Options, solver: Solver) -> None:
         self._options = options
-        self._solver = solver
+        self.markets = Markets(solver)
         self.state = ClearingState()
 
     def fold(self, record: Record) -> None:
@@ -94,19 +96,18 @@ class ClearingStage:
         newer_ready = step.newest_ready >= number + self._options.cycle_every
         if self._options.live and newer_ready:
             return StepResult(_skipped(cycle_input, step.late), changes)
-        decision = decide(cycle_input, self._solver)
+        decision = decide(cycle_input, self.state.jobs, self.state.teams, self.markets)
         outputs = _market_outputs(cycle_input, decision.outcomes, step.late)
         changes += self._remember_plan(decision.plan)
         changes += self._remember_clearings(cycle_input, decision)
         quota_outputs, quota_changes = self._quotas(cycle_input, decision)
+        self.state.jobs.release_empty()
         return StepResult([*outputs, *quota_outputs], [*changes, *quota_changes])
 
     def _remember_plan(self, plan: BidPlan) -> list[StateChange]:
         state = self.state
-        moved = [state.assign(key, plan.assigned[key]) for key in sorted(plan.assigned)]
-        marked = [
-            state.mark_unplaceable(key, plan.unplaceable[key]) for key in sorted(plan.unplaceable)
-        ]
+        moved = [state.assign(key, market) for key, market in plan.assigned.items()]
+        marked = [state.mark_unplaceable(key, since) for key, since in plan.unplaceable.items()]
         return moved + marked
 
     def _remember_clearings(
@@ -114,9 +115,10 @@ class ClearingStage:
     ) -> list[StateChange]:
         changes = []
         for outcome in decision.outcomes:
-            last = last_clearing(outcome, cycle_input.cycle)
-            if last is not None:
-                changes.append(self.state.remember_clearing(outcome.market.market, last))
+            market, cleared = outcome.market, outcome.cleared
+            if cleared is not None:
+                last = last_clearing(market, cycle_input.pools, cleared.result, cycle_input.cycle)
+                changes.append(self.state.remember_clearing(market.market, last))
         for name in sorted(self.state.last.keys() - self.state.supply.keys()):
             changes.append(self.state.remember_clearing(name, None))
         return changes
@@ -124,32 +126,41 @@ class ClearingStage:
     def _quotas(
         self, cycle_input: CycleInput, decision: CycleDecision
     ) -> tuple[list[Output], list[StateChange]]:
-        outputs, changes = [], []
-        before = self.state.quotas
-        known = self.state.known_teams(cycle_input.market_time_ms)
-        now = team_quotas(cycle_input, decision.outcomes, known, before)
-        for team, quota in now.items():
-            last = before.get(team)
-            if is_told(quota, last, cycle_input.cycle):
-                event = granted(team, quota, cycle_input.cycle, cycle_input.market_time_ms)
-                outputs.append(emit(event))
-            kept = quota if quota.entries else None
-            if kept != last:
-                changes.append(self.state.remember_quota(team, kept))
+        outputs: list[Output] = []
+        changes: list[StateChange] = []
+        state, cycle, now_ms = self.state, cycle_input.cycle, cycle_input.market_time_ms
+        known = state.known_teams(now_ms)
+        told_to_all = cycle % TELL_ALL_EVERY == 0
+        quotas = team_quotas(
+            decision, state.teams, state.jobs.pools.names, known, dict(state.quotas)
+        )
+        for team, quota in quotas:
+            last = state.quotas.get(team)
+            # A team that was never told anything is not told that it has nothing.
+            changed = quota != last if last is not None else bool(quota.markets)
+            if not (changed or told_to_all):
+                continue
+            output, value = quota_payloads(team, quota, cycle, now_ms)
+            outputs.append(output)
+            if not changed:
+                continue
+            kept = bool(quota.markets)
+            state.remember_quota(team, quota if kept else None)
+            changes.append(StateChange(f"{QUOTA}{team}", value if kept else None))
         return outputs, changes
 
 
 def _market_outputs(
     cycle_input: CycleInput, outcomes: tuple[MarketOutcome, ...], late: tuple[str, ...]
 ) -> list[Output]:
-    digest = cycle_input.digest()
     outputs = []
     for outcome in outcomes:
-        pools = pool_prices(cycle_input, outcome.result)
-        if outcome.result is not None:
-            outputs.append(emit(price_published(cycle_input, outcome, pools)))
-        record = cycle_recorded(cycle_input, outcome, pools, digest=digest, late=late)
-        outputs.append(emit(record))
+        name, cleared = outcome.market.market, outcome.cleared
+        pools = pool_prices(cycle_input, cleared.result if cleared is not None else None)
+        if cleared is not None:
+            outputs.append(emit(price_published(cycle_input, name, cleared.result, pools)))
+            outputs.extend(cleared.frame.parts)
+        outputs.append(emit(cycle_recorded(cycle_input, outcome, late)))
         outputs.append(emit(cycle_summarised(cycle_input, outcome, pools)))
     return outputs
 
@@ -157,7 +168,7 @@ def _market_outputs(
 def _skipped(cycle_input: CycleInput, late: tuple[str, ...]) -> list[Output]:
     """Record a cycle that newer input overtook, so that numbers stay dense (step protocol §2)."""
     outcomes = tuple(
-        MarketOutcome(market, MarketState.SKIPPED, "newer_barrier_ready", (), NO_JOBS, None)
+        MarketOutcome(market, MarketState.SKIPPED, "newer_barrier_ready", NO_JOBS, 0)
         for market in cycle_input.markets
     )
     return _market_outputs(cycle_input, outcomes, late)

@@ -1,51 +1,67 @@
 """The numbered cycle: what is decided between the aligned inputs and the commit (design §3).
 
 1. align        the runtime hands over complete inputs; the state folds them
-2. freeze       one frozen cycle input with a digest
+2. freeze       one cycle input with a digest, over the columns of jobs and teams
 3. bids         `plan_bids`, one bidder for all markets
-4. clear        per open market
-5. verify       every result, always; a violation halts that market in this cycle
-6. commit       outputs and state, by the caller
+4. clear        per open market, by its book
+5. verify       every result, always, against the columns and not the book, so that a book that
+                drifted from them is caught; a violation halts that market in this cycle
+6. frames       what changed in each cleared market
+7. commit       outputs and state, by the caller
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from walras_clearing import ClearingResult, Market, Pool, Team
-from walras_clearing_service.bidder import BidPlan, MarketCount, TeamBid, plan_bids
+from walras_clearing.arrays import ABSENT, ClearedArrays
+from walras_clearing_service.bidder import BidPlan, plan_bids
+from walras_clearing_service.books import (
+    Books,
+    Difference,
+    Solver,
+    differences,
+    forget_offer,
+    market_arrays,
+    remember_offer,
+)
+from walras_clearing_service.exact_sums import sum_of
+from walras_clearing_service.frames import Frame, Framed, FramedTeams
+from walras_clearing_service.job_table import JobTable
 from walras_clearing_service.model import CycleInput, LastClearing, MarketInput, PoolInput
+from walras_clearing_service.offers import MarketCount, Offer
+from walras_clearing_service.team_table import TeamTable
 from walras_contracts.accounts import Gate, IdleOwnSupply
 from walras_contracts.market import MarketState
 from walras_runtime.errors import StepFailedError
 
 FAILURES_THAT_HALT = 3
 NO_JOBS = MarketCount(0, 0, 0)
+REASON_MAX = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Solver:
-    """The auction and its checker, as the clearing library provides them.
+@dataclass(frozen=True, slots=True, eq=False)
+class Cleared:
+    """A result that was accepted; pools by their place in id order, teams by number."""
 
-    ``verify`` returns what is wrong with a result; nothing means that it is right.
-    """
+    offer: Offer
+    result: ClearedArrays
+    teams: FramedTeams
+    frame: Frame
 
-    clear: Callable[[Market], ClearingResult]
-    verify: Callable[[Market, ClearingResult], Sequence[object]]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class MarketOutcome:
-    """How one market came out of the cycle; ``result`` is set where it was cleared."""
+    """How one market came out of the cycle; ``cleared`` is set where it was cleared."""
 
     market: MarketInput
     state: MarketState
     reason: str
-    bids: tuple[TeamBid, ...]
     counts: MarketCount
-    result: ClearingResult | None
+    demand_macc: int
+    cleared: Cleared | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CycleDecision:
     """All that a cycle decided, markets by id."""
 
@@ -53,79 +69,144 @@ class CycleDecision:
     outcomes: tuple[MarketOutcome, ...]
 
 
-def decide(cycle_input: CycleInput, solver: Solver) -> CycleDecision:
-    """Run steps 3 to 5 of the cycle.
+@dataclass(slots=True, eq=False)
+class Markets:
+    """What is kept of the markets in memory between cycles, and nothing else depends on.
+
+    Books and what was framed last can be dropped at any time: prices and quotas do not change, and
+    the next frame is a key frame.
+    """
+
+    solver: Solver
+    books: Books = field(init=False)
+    framed: dict[str, FramedTeams] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.books = Books(self.solver)
+
+    def forget(self, market: str, jobs: JobTable) -> None:
+        """Drop the book of a market and what was framed of it."""
+        self.books.drop(market)
+        self.framed.pop(market, None)
+        forget_offer(jobs, market)
+
+
+def decide(
+    cycle_input: CycleInput, jobs: JobTable, teams: TeamTable, markets: Markets
+) -> CycleDecision:
+    """Run steps 3 to 6 of the cycle.
 
     Raises
     ------
     StepFailedError
         The clearing of one market failed; its subject is the market.
     """
-    plan = plan_bids(cycle_input)
-    outcomes = tuple(_outcome(market, cycle_input, plan, solver) for market in cycle_input.markets)
+    plan = plan_bids(cycle_input, jobs, teams)
+    found = differences(jobs, plan.offers)
+    cycle = _Cycle(cycle_input, jobs, teams, markets, plan)
+    try:
+        outcomes = tuple(
+            cycle.outcome(market, found.get(market.market)) for market in cycle_input.markets
+        )
+    except StepFailedError:
+        # Some books were fed, and the columns do not say so.
+        markets.books.drop_all()
+        raise
+    cleared = {o.market.market: o.cleared for o in outcomes if o.cleared is not None}
+    for name in sorted(markets.framed.keys() - cleared.keys()):
+        markets.forget(name, jobs)
+    for name, kept in cleared.items():
+        remember_offer(jobs, name, kept.offer, found[name])
+        markets.framed[name] = kept.teams
     return CycleDecision(plan, outcomes)
 
 
-def last_clearing(outcome: MarketOutcome, cycle: int) -> LastClearing | None:
-    """Return what the next cycle needs to know of a cleared market; None where it was not."""
-    result = outcome.result
-    if result is None:
-        return None
-    market = outcome.market
-    own = market.own_macc
+@dataclass(frozen=True, slots=True, eq=False)
+class _Cycle:
+    """One cycle while its markets are cleared."""
+
+    cycle_input: CycleInput
+    jobs: JobTable
+    teams: TeamTable
+    markets: Markets
+    plan: BidPlan
+
+    def outcome(self, market: MarketInput, difference: Difference | None) -> MarketOutcome:
+        """Clear one market, or say why it is not cleared."""
+        name = market.market
+        counts = self.plan.counts.get(name, NO_JOBS)
+        if market.gate is not Gate.ON:
+            # Shadow markets are treated as off: they get no bids and publish nothing of their own.
+            return MarketOutcome(market, MarketState.OFF, f"gate_{market.gate}", counts, 0)
+        if name in self.cycle_input.stopped:
+            return MarketOutcome(market, MarketState.HALTED, "failed_on_barrier", counts, 0)
+        assert difference is not None
+        offer = self.plan.offers[name]
+        cleared = None
+        try:
+            result, violations = self._clear(market, offer, difference)
+            if not violations:
+                cleared = self._accepted(name, offer, result, difference)
+        except Exception as error:
+            # Whatever broke, the other markets must be able to go on without this one.
+            reason = f"cycle {self.cycle_input.cycle}, market {name}: {error}"
+            raise StepFailedError(name, reason) from error
+        demand_macc = sum_of(offer.size_macc)
+        if violations:
+            reason = f"verify_failed: {len(violations)}; {violations[0]}"[:REASON_MAX]
+            return MarketOutcome(market, MarketState.HALTED, reason, counts, demand_macc)
+        return MarketOutcome(market, MarketState.CLEARED, "", counts, demand_macc, cleared)
+
+    def _clear(
+        self, market: MarketInput, offer: Offer, difference: Difference
+    ) -> tuple[ClearedArrays, Sequence[object]]:
+        arrays = market_arrays(
+            market,
+            self.cycle_input.pools,
+            offer,
+            self.plan.bids[market.market],
+            pool_index=self.plan.pool_index,
+            team_order=self.teams.in_order(),
+        )
+        result = self.markets.books.clear(market.market, arrays, offer, difference)
+        return result, self.markets.solver.verify(arrays, result)
+
+    def _accepted(
+        self, name: str, offer: Offer, result: ClearedArrays, difference: Difference
+    ) -> Cleared:
+        now = FramedTeams.of(self.teams, offer, self.plan.bids[name], result)
+        frame = Framed(
+            market=name,
+            cycle=self.cycle_input.cycle,
+            market_time_ms=self.cycle_input.market_time_ms,
+            jobs=self.jobs,
+            teams=self.teams,
+            offer=offer,
+            difference=difference,
+            now=now,
+            before=self.markets.framed.get(name),
+        ).frame()
+        return Cleared(offer, result, now, frame)
+
+
+def last_clearing(
+    market: MarketInput, pools: Sequence[PoolInput], result: ClearedArrays, cycle: int
+) -> LastClearing:
+    """Return what the next cycle needs to know of a cleared market."""
     lends = market.idle_own_supply is IdleOwnSupply.LEND
-    unsold, idle = market.shared_macc, {}
-    for name, pool in result.pools.items():
+    unsold, idle, prices = market.shared_macc, {}, {}
+    rows = zip(
+        pools,
+        result.price_micro.tolist(),
+        result.purchased_macc.tolist(),
+        result.pool_allocated_macc.tolist(),
+        strict=True,
+    )
+    for pool, price, purchased, allocated in rows:
         # At price 0 all funded demand is served, so what is left of the own supply is idle.
-        spare = max(0, own.get(name, 0) - pool.allocated_macc)
-        unsold += (spare if lends else 0) - pool.purchased_macc
-        if pool.price_micro == 0 and spare:
-            idle[name] = spare
-    return LastClearing(
-        cycle=cycle,
-        reference_price_micro=result.reference_price_micro,
-        pool_prices_micro={name: pool.price_micro for name, pool in result.pools.items()},
-        unsold_macc=max(0, unsold),
-        idle_own_macc=idle,
-    )
-
-
-def market_of(
-    market: MarketInput, pools: tuple[PoolInput, ...], bids: tuple[TeamBid, ...]
-) -> Market:
-    """Return a market as the clearing library takes it."""
-    return Market(
-        shared_supply_macc=market.shared_macc,
-        pools=tuple(
-            Pool(pool.pool, market.own_macc.get(pool.pool, 0), pool.weight_micro_per_hour)
-            for pool in pools
-        ),
-        teams=tuple(Team(bid.team, bid.pool, bid.bid_micro_per_hour, bid.jobs) for bid in bids),
-        reserve_price_micro=market.reserve_price_micro,
-        idle_own_supply=market.idle_own_supply.value,
-        margin=market.margin.value,
-    )
-
-
-def _outcome(
-    market: MarketInput, cycle_input: CycleInput, plan: BidPlan, solver: Solver
-) -> MarketOutcome:
-    name = market.market
-    counts = plan.counts.get(name, NO_JOBS)
-    if market.gate is not Gate.ON:
-        # Shadow markets are treated as off: they get no bids and publish nothing of their own.
-        return MarketOutcome(market, MarketState.OFF, f"gate_{market.gate}", (), counts, None)
-    if name in cycle_input.stopped:
-        return MarketOutcome(market, MarketState.HALTED, "failed_on_barrier", (), counts, None)
-    bids = plan.bids[name]
-    try:
-        auction = market_of(market, cycle_input.pools, bids)
-        result = solver.clear(auction)
-        violations = solver.verify(auction, result)
-    except Exception as error:
-        # Whatever broke, the other markets must be able to go on without this one.
-        raise StepFailedError(name, f"cycle {cycle_input.cycle}, market {name}: {error}") from error
-    if violations:
-        reason = f"verify_failed: {len(violations)}; {violations[0]}"[:500]
-        return MarketOutcome(market, MarketState.HALTED, reason, bids, counts, None)
-    return MarketOutcome(market, MarketState.CLEARED, "", bids, counts, result)
+        spare = max(0, market.own_macc.get(pool.pool, 0) - allocated)
+        unsold += (spare if lends else 0) - purchased
+        prices[pool.pool] = None if price == ABSENT else price
+        if price == 0 and spare:
+            idle[pool.pool] = spare
+    return LastClearing(cycle, result.reference_price_micro, prices, max(0, unsold), idle)

@@ -18,11 +18,11 @@ Fold = Callable[[ClearingState, Record], None]
 
 
 def _queued(state: ClearingState, record: Record) -> None:
-    state.queue.put_job(record.key, _event(JobQueued, record))
+    state.jobs.put_job(record.key, _event(JobQueued, record))
 
 
 def _status(state: ClearingState, record: Record) -> None:
-    state.queue.put_status(record.key, _event(JobStatusChanged, record))
+    state.jobs.put_status(record.key, _event(JobStatusChanged, record))
 
 
 def _supply(state: ClearingState, record: Record) -> None:
@@ -42,18 +42,12 @@ def _accounts(state: ClearingState, record: Record) -> None:
 
 def _balance(state: ClearingState, record: Record) -> None:
     balance = _event(BalancePublished, record)
-    if balance is None:
-        state.wallets_micro.pop(record.key, None)
-    else:
-        state.wallets_micro[record.key] = balance.wallet_micro
+    state.teams.put_wallet(record.key, balance.wallet_micro if balance is not None else None)
 
 
 def _budget(state: ClearingState, record: Record) -> None:
     budget = _event(BudgetPublished, record)
-    if budget is None:
-        state.exhausted.pop(record.key, None)
-    else:
-        state.exhausted[record.key] = budget.exhausted
+    state.teams.put_budget(record.key, budget.exhausted if budget is not None else None)
 
 
 def _event(event_class: type[E], record: Record) -> E | None:

@@ -2,26 +2,31 @@
 
 from collections.abc import Mapping
 
-from walras_clearing_service.model import CycleInput, JobView, LastClearing, MarketInput
+import numpy as np
+from numpy.typing import NDArray
+
+from walras_clearing_service.job_table import ACTIVE, RUNNING, JobTable
+from walras_clearing_service.model import CycleInput, LastClearing, MarketInput
+from walras_clearing_service.names import NONE, Names
 from walras_contracts.accounts import Gate
-from walras_contracts.quantities import PPM
 
-Choice = tuple[str, int, str] | None
-"""Market to move to, bound on the hash, and whose unsold supply bounds the move: see `choice`."""
-
-HASH_SPACE = 2**64
+Homes = NDArray[np.int32]
+"""Per row of the job table the market in which the job is demand, or `NONE`."""
+NO_PRICE = -1
+"""Stands for "no price is known" in a column of prices."""
 
 
 class Places:
-    """Markets on sale with their size and last prices; answers are cached for one cycle.
+    """Markets on sale with their size and last prices.
 
-    ``open`` holds the markets that are cleared in this cycle, ``sold`` the whole supply (macc) of
-    these and of those that are stopped for this cycle only.
+    ``open`` holds by name the markets that are cleared in this cycle, ``sold`` the whole supply
+    (macc) of these and of those that are stopped for this cycle only; ``sold_macc`` is the same by
+    number, -1 for a market that is not on sale and, at the end, for `NONE`.
     """
 
-    def __init__(self, cycle_input: CycleInput) -> None:
+    def __init__(self, cycle_input: CycleInput, markets: Names) -> None:
         stopped = frozenset(cycle_input.stopped)
-        self._parameters = cycle_input.parameters
+        self.markets = markets
         self.open: dict[str, MarketInput] = {
             market.market: market
             for market in cycle_input.markets
@@ -33,102 +38,59 @@ class Places:
             for market in cycle_input.markets
             if market.gate is Gate.ON
         }
-        self._last: Mapping[str, LastClearing] = cycle_input.last
-        self._smallest = min(self.sold.values(), default=0)
-        self._home_cache: dict[tuple[tuple[str, ...], str | None], str | None] = {}
-        self._choices: dict[tuple[tuple[str, ...], str, str, int], Choice] = {}
+        numbers = {name: markets.number(name) for name in self.sold}
+        self.sold_macc = np.full(len(markets) + 1, -1, dtype=np.int64)
+        for name, number in numbers.items():
+            self.sold_macc[number] = self.sold[name]
+        self.smallest_macc = min(self.sold.values(), default=0)
+        self.last: Mapping[str, LastClearing] = cycle_input.last
 
-    def home(self, job: JobView) -> str | None:
-        """Return the market in which a job is demand unless it moves; None: there is none.
+    def homes(self, jobs: JobTable) -> Homes:
+        """Return where every job is demand unless it moves.
 
         A running job stays where it runs. A pending one stays where it was assigned as long as it
         could fit there at all; else the first acceptable type that it fits counts, else the first
         that is sold.
         """
-        if job.running_in is not None:
-            return job.running_in if job.running_in in self.sold else None
-        if job.size_macc > self._smallest:
-            return self._find_home(job.types, job.assigned, job.size_macc)
-        asked = (job.types, job.assigned)
-        if asked not in self._home_cache:
-            self._home_cache[asked] = self._find_home(job.types, job.assigned, 0)
-        return self._home_cache[asked]
+        rows = jobs.rows
+        flags, size_macc, types = jobs.flags[:rows], jobs.size_macc[:rows], jobs.types[:rows]
+        found = self._first_sold(jobs)[types]
+        large = np.flatnonzero(size_macc > self.smallest_macc)
+        found[large] = self._first_that_fits(jobs, large, found[large])
+        assigned = np.flatnonzero(jobs.assigned[:rows] != NONE)
+        where = jobs.assigned[assigned]
+        stays = jobs.type_lists.members()[types[assigned], where]
+        stays &= size_macc[assigned] <= self.sold_macc[where]
+        found[assigned[stays]] = where[stays]
+        running = np.flatnonzero(flags & RUNNING)
+        where = jobs.running_in[running]
+        found[running] = np.where(self.sold_macc[where] >= 0, where, NONE)
+        found[(flags & ACTIVE) == 0] = NONE
+        return found
 
-    def fits(self, job: JobView, home: str | None) -> bool:
-        """Whether the whole supply of its market could hold the job."""
-        return home is not None and job.size_macc <= self.sold[home]
+    def prices(self, market: str, pools: tuple[str, ...]) -> NDArray[np.int64]:
+        """Return what each pool paid in a market's last clearing, `NO_PRICE` where none is known.
 
-    def price(self, market: str, pool: str) -> int | None:
-        """Price that a pool paid in a market's last clearing; None: no price is known."""
-        last = self._last.get(market)
-        return None if last is None else last.price_for(pool)
-
-    def choice(self, job: JobView, home: str, pool: str) -> Choice:
-        """Return where a pending job would rather be (design §4 Bids 2), or None.
-
-        The second value is the bound that the job's 64-bit hash must stay below:
-        ``hash < g·share·2^64`` in integers. The third names the supply that the move is charged to,
-        see :meth:`unsold`; it is empty where the price is above 0.
+        A pool that is new paid the reference price.
         """
-        size = job.size_macc if job.size_macc > self._smallest else 0
-        asked = (job.types, home, pool, size)
-        if asked not in self._choices:
-            self._choices[asked] = self._choose(job.types, home, pool, size)
-        return self._choices[asked]
+        last = self.last.get(market)
+        found = [None if last is None else last.price_for(pool) for pool in pools]
+        return np.array([NO_PRICE if price is None else price for price in found], dtype=np.int64)
 
-    def unsold(self, source: str) -> int:
-        """Return the supply behind a zero price that nobody bought.
+    def _first_sold(self, jobs: JobTable) -> Homes:
+        """Return by list of types the first market that is on sale."""
+        matrix = jobs.type_lists.matrix()
+        sold = self.sold_macc[matrix] >= 0
+        first = matrix[np.arange(len(matrix)), sold.argmax(axis=1)]
+        return np.where(sold.any(axis=1), first, NONE).astype(np.int32)
 
-        ``source`` is ``market/`` where the reference price was 0, and ``market/pool`` where only
-        the pool's own supply came free.
-        """
-        market, _, pool = source.partition("/")
-        last = self._last[market]
-        return last.idle_own_macc.get(pool, 0) if pool else last.unsold_macc
-
-    def _find_home(
-        self, types: tuple[str, ...], assigned: str | None, size_macc: int
-    ) -> str | None:
-        sold = [name for name in types if name in self.sold]
-        fitting = [name for name in sold if size_macc <= self.sold[name]]
-        if assigned in fitting:
-            return assigned
-        return next(iter(fitting), next(iter(sold), None))
-
-    def _choose(self, types: tuple[str, ...], home: str, pool: str, size_macc: int) -> Choice:
-        here = self._last.get(home)
-        if here is None or home not in self.open:
-            return None
-        found: list[tuple[int, int, int, str, str]] = []
-        for rank, name in enumerate(types):
-            there = self._last.get(name)
-            if name == home or name not in self.open or there is None:
-                continue
-            price = there.price_for(pool)
-            if price is None or size_macc > self.open[name].total_macc:
-                continue
-            source = self._source(name, pool, price)
-            # Of several free markets the emptiest: else the full one in front would hide it.
-            found.append((price, -self.unsold(source) if source else 0, rank, name, source))
-        if not found:
-            return None
-        price, _, _, name, source = min(found)
-        bound = self._bound(here.price_for(pool), price)
-        return (name, bound, source) if bound else None
-
-    def _bound(self, price: int | None, new_price: int) -> int:
-        """Return ⌈g·share·2^64⌉, or 0 where the gap g does not exceed the smallest one."""
-        share = self._parameters.move_share_ppm
-        if price is None:
-            # Nothing can be bought here at any price: the gap is whole.
-            gap, whole = 1, 1
-        else:
-            gap, whole = price - new_price, price
-        if gap <= 0 or gap * PPM <= self._parameters.move_gap_ppm * whole:
-            return 0
-        return -(-HASH_SPACE * gap * share // (whole * PPM))
-
-    def _source(self, market: str, pool: str, price: int) -> str:
-        if price > 0:
-            return ""
-        return f"{market}/" if self._last[market].reference_price_micro == 0 else f"{market}/{pool}"
+    def _first_that_fits(self, jobs: JobTable, rows: NDArray[np.int64], otherwise: Homes) -> Homes:
+        """Return the first market that could hold each job, in the order of its types."""
+        lists = jobs.type_lists.matrix()[jobs.types[rows]]
+        size_macc = jobs.size_macc[rows]
+        found = otherwise.copy()
+        # From the last type to the first, so that the first that fits is written last.
+        for place in range(lists.shape[1] - 1, -1, -1):
+            market = lists[:, place]
+            found = np.where(size_macc <= self.sold_macc[market], market, found)
+        return found

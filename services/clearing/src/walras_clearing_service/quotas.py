@@ -1,101 +1,82 @@
 """Quotas told to teams: what changed, what stands while a market is halted (design §3, §7)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
-from walras_clearing_service.cycle import MarketOutcome
-from walras_clearing_service.model import CycleInput
-from walras_clearing_service.state import QuotaEntry, TeamQuota
-from walras_contracts.market import MarketQuota, MarketState, QuotaGranted
+from walras_clearing.arrays import ABSENT
+from walras_clearing_service.cycle import Cleared, CycleDecision, MarketOutcome
+from walras_clearing_service.names import NONE
+from walras_clearing_service.payloads import QuotaEntry, TeamQuota
+from walras_clearing_service.team_table import TeamTable
+from walras_contracts.market import MarketState
 
-FRAME_EVERY = 60
+TELL_ALL_EVERY: Final = 60
 """Cycles between two in which every team is told its quota."""
-NOTHING: tuple[QuotaEntry, ...] = ()
+NOTHING: Final[tuple[QuotaEntry, ...]] = ()
+Entries = dict[str, list[QuotaEntry]]
 
 
 def team_quotas(
-    cycle_input: CycleInput,
-    outcomes: tuple[MarketOutcome, ...],
-    pools: Mapping[str, str],
+    decision: CycleDecision,
+    teams: TeamTable,
+    pool_names: list[str],
+    known: Iterable[str],
     before: Mapping[str, TeamQuota],
-) -> dict[str, TeamQuota]:
-    """Return the quota of every team that is known, by id.
+) -> Iterator[tuple[str, TeamQuota]]:
+    """Yield the quota of every team that is known, in the order of ``known``.
 
     Parameters
     ----------
-    pools
-        Pool of every team with an account in effect.
+    pool_names
+        Names of the pools by number.
     before
         What was told last. In a halted market no new quota is given: the last one stands, scaled
         down where the supply no longer holds it, so that running work survives (design §7).
     """
-    entries: dict[str, list[QuotaEntry]] = {}
-    for outcome in outcomes:
+    entries: Entries = {}
+    pool_index = decision.plan.pool_index.tolist()
+    for outcome in decision.outcomes:
         if outcome.state is MarketState.HALTED:
             _carry(outcome, before, entries)
-        elif outcome.result is not None:
-            _grant(outcome, entries)
-    pool_of = {team.team: team.pool for team in cycle_input.teams}
-    found = {}
-    for team in sorted({*pools, *pool_of, *before, *entries}):
-        kept = before.get(team)
-        pool = pool_of.get(team) or pools.get(team) or (kept.pool if kept else "")
-        found[team] = TeamQuota(pool, tuple(entries.get(team, NOTHING)))
-    return found
+        elif outcome.cleared is not None:
+            _grant(outcome.market.market, outcome.cleared, teams, pool_index, entries)
+    # The last name stands for "no pool", which has the number -1.
+    pools = [*pool_names, ""]
+    pool_of = dict(zip(teams.names.names, teams.pool.tolist(), strict=True))
+    for team in known:
+        pool = pools[pool_of.get(team, NONE)]
+        if not pool and team in before:
+            pool = before[team].pool
+        mine = entries.get(team)
+        yield team, TeamQuota(pool, NOTHING if mine is None else tuple(mine))
 
 
-def is_told(now: TeamQuota, last: TeamQuota | None, cycle: int) -> bool:
-    """Whether a team is told its quota in this cycle: on a change, and in every 60th cycle."""
-    if cycle % FRAME_EVERY == 0:
-        return True
-    return now != last and not (last is None and not now.entries)
-
-
-def granted(team: str, quota: TeamQuota, cycle: int, market_time_ms: int) -> QuotaGranted:
-    """Return the event that tells a team its quota."""
-    return QuotaGranted(
-        team=team,
-        pool=quota.pool,
-        cycle=cycle,
-        market_time_ms=market_time_ms,
-        markets=tuple(
-            MarketQuota(
-                market=market,
-                allocated_macc=allocated,
-                opportunistic_macc=opportunistic,
-                price_micro=price,
-            )
-            for market, allocated, opportunistic, price in quota.entries
-        ),
-    )
-
-
-def _grant(outcome: MarketOutcome, entries: dict[str, list[QuotaEntry]]) -> None:
-    assert outcome.result is not None
-    result = outcome.result
-    for bid in outcome.bids:
-        got = result.teams[bid.team]
-        price = result.pools[bid.pool].price_micro
-        entry = (outcome.market.market, got.allocated_macc, got.opportunistic_macc, price)
-        entries.setdefault(bid.team, []).append(entry)
-
-
-def _carry(
-    outcome: MarketOutcome,
-    before: Mapping[str, TeamQuota],
-    entries: dict[str, list[QuotaEntry]],
+def _grant(
+    market: str, cleared: Cleared, teams: TeamTable, pool_index: list[int], entries: Entries
 ) -> None:
+    prices = [None if p == ABSENT else p for p in cleared.result.price_micro.tolist()]
+    rows = cleared.offer.takes_part.nonzero()[0]
+    allocated = cleared.result.allocated_macc[rows].tolist()
+    opportunistic = cleared.result.opportunistic_macc[rows].tolist()
+    names = teams.names.names
+    for row, bought, left in zip(rows.tolist(), allocated, opportunistic, strict=True):
+        entry = QuotaEntry(market, bought, left, prices[pool_index[row]])
+        entries.setdefault(names[row], []).append(entry)
+
+
+def _carry(outcome: MarketOutcome, before: Mapping[str, TeamQuota], entries: Entries) -> None:
     """Let the last quotas of a halted market stand, within the supply that is left."""
     name = outcome.market.market
     kept = [
         (team, entry)
         for team in sorted(before)
-        for entry in before[team].entries
-        if entry[0] == name
+        for entry in before[team].markets
+        if entry.market == name
     ]
     supply = outcome.market.total_macc
-    told = sum(entry[1] + entry[2] for _, entry in kept)
-    for team, (market, allocated, opportunistic, price) in kept:
-        entry = (market, allocated, opportunistic, price)
+    told = sum(entry.allocated_macc + entry.opportunistic_macc for _, entry in kept)
+    for team, entry in kept:
+        bought, left = entry.allocated_macc, entry.opportunistic_macc
         if told > supply:
-            entry = (market, allocated * supply // told, opportunistic * supply // told, price)
-        entries.setdefault(team, []).append(entry)
+            bought, left = bought * supply // told, left * supply // told
+        entries.setdefault(team, []).append(QuotaEntry(name, bought, left, entry.price_micro))

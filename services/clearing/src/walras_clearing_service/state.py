@@ -1,18 +1,14 @@
-"""State of the clearing service: tables of its inputs, and its own memory between cycles."""
+"""State of the clearing service: columns of its inputs, and its own memory between cycles."""
 
 import json
-from dataclasses import dataclass
-from typing import Any
 
-from walras_clearing_service.book import AccountBook, Accounts, Means
-from walras_clearing_service.model import (
-    CycleInput,
-    LastClearing,
-    MarketInput,
-    PoolInput,
-    TeamInput,
-)
-from walras_clearing_service.queue import Queue
+from walras_clearing_service.account_book import AccountBook
+from walras_clearing_service.input_digest import TeamColumns, cycle_digest
+from walras_clearing_service.job_table import JobTable
+from walras_clearing_service.model import CycleInput, LastClearing, MarketInput, PoolInput
+from walras_clearing_service.names import Names
+from walras_clearing_service.payloads import TeamQuota, kept_quota, state_change
+from walras_clearing_service.team_table import TeamTable
 from walras_contracts.accounts import MarketDocument
 from walras_contracts.capacity import SupplyPublished
 from walras_runtime.errors import InvariantBrokenError
@@ -24,17 +20,6 @@ LAST = "market/"
 QUOTA = "quota/"
 SETTLEMENT = "settlement"
 
-QuotaEntry = tuple[str, int, int, int | None]
-"""Market, allocated macc, opportunistic macc, price in µcr per accelerator-hour."""
-
-
-@dataclass(frozen=True, slots=True)
-class TeamQuota:
-    """The quota that a team was told last."""
-
-    pool: str
-    entries: tuple[QuotaEntry, ...]
-
 
 class ClearingState:
     """All that the stage remembers.
@@ -45,11 +30,11 @@ class ClearingState:
     """
 
     def __init__(self) -> None:
-        self.queue = Queue()
+        pools = Names()
+        self.teams = TeamTable(pools)
+        self.jobs = JobTable(Names(), self.teams.names, pools)
         self.accounts = AccountBook()
         self.supply: dict[str, SupplyPublished] = {}
-        self.wallets_micro: dict[str, int] = {}
-        self.exhausted: dict[str, bool] = {}
         self.last: dict[str, LastClearing] = {}
         self.quotas: dict[str, TeamQuota] = {}
         self.settlement_barrier = -1
@@ -62,31 +47,32 @@ class ClearingState:
         InvariantBrokenError
             The key is none of this stage's.
         """
-        document = json.loads(value)
-        if key.startswith(ASSIGNED):
-            self.queue.assign(key[len(ASSIGNED) :], document)
-        elif key.startswith(UNPLACEABLE):
-            self.queue.mark_unplaceable(key[len(UNPLACEABLE) :], document)
-        elif key.startswith(LAST):
-            self.last[key[len(LAST) :]] = LastClearing(
+        kind, slash, name = key.partition("/")
+        kind += slash
+        if kind == ASSIGNED:
+            self.jobs.assign(name, json.loads(value))
+        elif kind == UNPLACEABLE:
+            self.jobs.mark_no_place(name, json.loads(value))
+        elif kind == LAST:
+            document = json.loads(value)
+            self.last[name] = LastClearing(
                 document["cycle"],
                 document["reference"],
                 document["pools"],
                 document["unsold"],
                 document["idle"],
             )
-        elif key.startswith(QUOTA):
-            entries = tuple((m, a, o, p) for m, a, o, p in document["entries"])
-            self.quotas[key[len(QUOTA) :]] = TeamQuota(document["pool"], entries)
+        elif kind == QUOTA:
+            self.quotas[name] = kept_quota(value)
         elif key == SETTLEMENT:
-            self.settlement_barrier = document
+            self.settlement_barrier = json.loads(value)
         else:
             raise InvariantBrokenError(f"state.clearing: unknown key {key!r}")
 
     def forget_left(self) -> list[StateChange]:
         """Forget jobs that left the queue."""
         changes = []
-        for key, was_assigned, was_marked in self.queue.forget_left():
+        for key, was_assigned, was_marked in self.jobs.forget_left():
             if was_assigned:
                 changes.append(StateChange(ASSIGNED + key, None))
             if was_marked:
@@ -96,18 +82,19 @@ class ClearingState:
     def settle(self, barrier: int) -> list[StateChange]:
         """Remember the barrier of the balances in use."""
         self.settlement_barrier = barrier
-        return [StateChange(SETTLEMENT, _json(barrier))]
+        return [state_change(SETTLEMENT, barrier)]
 
     def assign(self, key: str, market: str) -> StateChange:
         """Remember the market of a job."""
-        self.queue.assign(key, market)
-        return StateChange(ASSIGNED + key, _json(market))
+        self.jobs.assign(key, market)
+        return state_change(ASSIGNED + key, market)
 
     def mark_unplaceable(self, key: str, since_cycle: int | None) -> StateChange:
         """Remember since when there is no place for a job."""
-        self.queue.mark_unplaceable(key, since_cycle)
-        value = None if since_cycle is None else _json(since_cycle)
-        return StateChange(UNPLACEABLE + key, value)
+        self.jobs.mark_no_place(key, since_cycle)
+        if since_cycle is None:
+            return StateChange(UNPLACEABLE + key, None)
+        return state_change(UNPLACEABLE + key, since_cycle)
 
     def remember_clearing(self, market: str, last: LastClearing | None) -> StateChange:
         """Remember how a market stood; None: it is gone."""
@@ -115,71 +102,72 @@ class ClearingState:
             self.last.pop(market, None)
             return StateChange(LAST + market, None)
         self.last[market] = last
-        return StateChange(
+        return state_change(
             LAST + market,
-            _json(
-                {
-                    "cycle": last.cycle,
-                    "reference": last.reference_price_micro,
-                    "pools": dict(last.pool_prices_micro),
-                    "unsold": last.unsold_macc,
-                    "idle": dict(last.idle_own_macc),
-                }
-            ),
+            {
+                "cycle": last.cycle,
+                "idle": dict(sorted(last.idle_own_macc.items())),
+                "pools": dict(sorted(last.pool_prices_micro.items())),
+                "reference": last.reference_price_micro,
+                "unsold": last.unsold_macc,
+            },
         )
 
-    def remember_quota(self, team: str, quota: TeamQuota | None) -> StateChange:
+    def remember_quota(self, team: str, quota: TeamQuota | None) -> None:
         """Remember what a team was told; None: there is nothing to remember."""
         if quota is None:
             self.quotas.pop(team, None)
-            return StateChange(QUOTA + team, None)
-        self.quotas[team] = quota
-        return StateChange(QUOTA + team, _json({"pool": quota.pool, "entries": quota.entries}))
+        else:
+            self.quotas[team] = quota
 
     def freeze(
         self, cycle: int, barrier: int, market_time_ms: int, stopped: tuple[str, ...]
     ) -> CycleInput:
-        """Return the input of a cycle as one frozen value."""
+        """Return the input of a cycle beside the columns, which are brought up to date."""
         accounts = self.accounts.in_effect(market_time_ms)
-        teams = self._teams(accounts)
+        self.jobs.refresh()
+        self.teams.refresh(accounts, self.jobs)
         markets = tuple(
             _market(self.supply[name], accounts.markets.get(name)) for name in sorted(self.supply)
         )
+        teams = self._teams()
+        pools = _all_pools(accounts.pools, teams, markets)
+        last = {name: self.last[name] for name in sorted(self.last) if name in self.supply}
+        head = (cycle, barrier, market_time_ms, self.settlement_barrier)
         return CycleInput(
-            cycle=cycle,
-            barrier=barrier,
-            market_time_ms=market_time_ms,
-            settlement_barrier=self.settlement_barrier,
+            *head,
             parameters=accounts.parameters,
-            pools=_all_pools(accounts.pools, teams, markets),
-            teams=teams,
+            pools=pools,
             markets=markets,
-            last={name: self.last[name] for name in sorted(self.last) if name in self.supply},
+            last=last,
+            digest=cycle_digest(
+                head,
+                accounts.parameters,
+                pools,
+                markets,
+                last,
+                teams=teams,
+                jobs=self.jobs.content,
+            ),
             stopped=stopped,
         )
 
-    def known_teams(self, market_time_ms: int) -> dict[str, str]:
-        """Return every team with an account in effect, and its pool."""
+    def known_teams(self, market_time_ms: int) -> list[str]:
+        """Return every team with an account in effect, with a job, or with a quota, by id."""
         means = self.accounts.in_effect(market_time_ms).means
-        return {team: means[team].pool for team in means}
+        return sorted(dict.fromkeys((*means, *self.teams.names_with_jobs(), *self.quotas)))
 
-    def _teams(self, accounts: Accounts) -> tuple[TeamInput, ...]:
-        teams = []
-        for name, jobs, digest in self.queue.teams():
-            means = accounts.means.get(name) or Means(self.queue.pool_of(name), 0, 0)
-            teams.append(
-                TeamInput(
-                    team=name,
-                    pool=means.pool,
-                    income_micro_per_hour=means.income_micro_per_hour,
-                    leverage_ppm=means.leverage_ppm,
-                    wallet_micro=self.wallets_micro.get(name, 0),
-                    exhausted=self.exhausted.get(name, False),
-                    jobs=jobs,
-                    jobs_digest=digest,
-                )
-            )
-        return tuple(teams)
+    def _teams(self) -> TeamColumns:
+        teams, rows = self.teams, self.teams.rows_with_jobs()
+        pools = self.jobs.pools.names
+        return TeamColumns(
+            teams.names_with_jobs(),
+            [pools[pool] for pool in teams.pool[rows].tolist()],
+            teams.income_micro_per_hour[rows].tolist(),
+            teams.leverage_ppm[rows].tolist(),
+            teams.wallet_micro[rows].tolist(),
+            teams.exhausted[rows].tolist(),
+        )
 
 
 def _market(supply: SupplyPublished, document: MarketDocument | None) -> MarketInput:
@@ -197,19 +185,13 @@ def _market(supply: SupplyPublished, document: MarketDocument | None) -> MarketI
 
 
 def _all_pools(
-    with_accounts: tuple[PoolInput, ...],
-    teams: tuple[TeamInput, ...],
-    markets: tuple[MarketInput, ...],
+    with_accounts: tuple[PoolInput, ...], teams: TeamColumns, markets: tuple[MarketInput, ...]
 ) -> tuple[PoolInput, ...]:
     """Add the pools that only own supply or demand names; they have no weight."""
     pools = {pool.pool: pool for pool in with_accounts}
-    named = [team.pool for team in teams]
+    named = list(dict.fromkeys(teams.pools))
     named.extend(pool for market in markets for pool in market.own_macc)
     for pool in named:
         if pool not in pools:
             pools[pool] = PoolInput(pool, 0, 0, 0)
     return tuple(pools[name] for name in sorted(pools))
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), sort_keys=True).encode()

@@ -1,8 +1,8 @@
 """How the stage is wired: inputs with their lags, outputs, the auction that it calls."""
 
-from walras_clearing import clear, verify
+from walras_clearing import Book, verify_arrays
+from walras_clearing_service.books import Solver
 from walras_clearing_service.core import ClearingStage, Options
-from walras_clearing_service.cycle import Solver
 from walras_clearing_service.settings import Settings
 from walras_runtime.stage import Input, StageSpec
 
@@ -10,7 +10,7 @@ SETTLEMENT_LAG_CYCLES = 2
 """Balances of a settlement are used two cycle intervals after billing published them; with the
 price grace that billing itself waits, that is the settlement lag of step protocol §3."""
 
-LIBRARY = Solver(clear=clear, verify=verify)
+LIBRARY = Solver(open_book=Book, verify=verify_arrays)
 
 
 def build(settings: Settings) -> StageSpec:
@@ -32,6 +32,6 @@ def spec(cycle_every: int, *, live: bool, solver: Solver) -> StageSpec:
             Input("balances", lag=lag, table=True),
             Input("budgets", lag=lag, table=True),
         ),
-        outputs=("prices", "quotas", "cycles"),
+        outputs=("prices", "quotas", "cycles", "cycles.frames"),
         build=lambda _partition: ClearingStage(options, solver),
     )

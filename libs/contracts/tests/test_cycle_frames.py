@@ -1,0 +1,142 @@
+"""Frames fold into the market that was cleared; a gap is seen, not folded over."""
+
+import random
+
+import pytest
+from pydantic import ValidationError
+
+from walras_contracts.cycle_frames import FoldedJob, FoldedMarket, FoldedTeam, FrameError
+from walras_contracts.market import CycleFramed
+
+NOTHING = CycleFramed(
+    market="a100",
+    cycle=0,
+    market_time_ms=0,
+    kind="key",
+    part=0,
+    parts=1,
+    job_keys=(),
+    job_sizes_macc=(),
+    job_limits_micro=(),
+    removed_jobs=(),
+    teams=(),
+    team_pools=(),
+    bids_micro_per_hour=(),
+    allocated_macc=(),
+    opportunistic_macc=(),
+    removed_teams=(),
+)
+
+
+def frame(**fields: object) -> CycleFramed:
+    return CycleFramed.model_validate({**NOTHING.model_dump(), **fields})
+
+
+def rows(jobs: dict[str, FoldedJob], teams: dict[str, FoldedTeam], **fields: object) -> CycleFramed:
+    """A part that sets these jobs and teams."""
+    return frame(
+        job_keys=tuple(jobs),
+        job_sizes_macc=tuple(job.size_macc for job in jobs.values()),
+        job_limits_micro=tuple(job.limit_micro for job in jobs.values()),
+        teams=tuple(teams),
+        team_pools=tuple(team.pool for team in teams.values()),
+        bids_micro_per_hour=tuple(team.bid_micro_per_hour for team in teams.values()),
+        allocated_macc=tuple(team.allocated_macc for team in teams.values()),
+        opportunistic_macc=tuple(team.opportunistic_macc for team in teams.values()),
+        **fields,
+    )
+
+
+KEY = rows({"ads/a": FoldedJob(4, None)}, {"ads": FoldedTeam("east", 9, 4, 0)}, cycle=60)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_key_frames_and_changes_in_any_number_of_parts_fold_to_the_market(seed: int) -> None:
+    draw = random.Random(seed)
+    market = FoldedMarket("a100")
+    jobs: dict[str, FoldedJob] = {}
+    teams: dict[str, FoldedTeam] = {}
+    for cycle in range(1, 30):
+        before = (dict(jobs), dict(teams))
+        for name in range(12):
+            key, team = f"team-{name % 3}/{name}", f"team-{name % 3}"
+            if draw.random() < 0.3:
+                jobs[key] = FoldedJob(draw.randrange(1, 9), draw.choice([None, 0, 5]))
+                teams[team] = FoldedTeam("east", draw.randrange(9), draw.randrange(9), 0)
+            elif draw.random() < 0.2:
+                jobs.pop(key, None)
+        key_frame = cycle == 1 or draw.random() < 0.1
+        was = ({}, {}) if key_frame else before
+        changed = {k: job for k, job in jobs.items() if was[0].get(k) != job}
+        changed_teams = {t: row for t, row in teams.items() if was[1].get(t) != row}
+        gone = tuple(k for k in was[0] if k not in jobs)
+        head = {"cycle": cycle, "kind": "key" if key_frame else "changes", "parts": 2}
+        assert not market.apply(rows(changed, {}, removed_jobs=gone, part=0, **head))
+        assert not market.is_whole
+        assert market.apply(rows({}, changed_teams, part=1, **head))
+        assert (market.jobs, market.teams, market.cycle) == (jobs, teams, cycle), seed
+
+
+def test_changes_alone_are_refused() -> None:
+    with pytest.raises(FrameError, match="no_key_frame"):
+        FoldedMarket("a100").apply(frame(kind="changes"))
+
+
+def test_a_frame_of_another_market_is_refused() -> None:
+    with pytest.raises(FrameError, match="foreign_frame"):
+        FoldedMarket("h100").apply(KEY)
+
+
+@pytest.mark.parametrize(
+    "follows",
+    [
+        frame(kind="changes", cycle=60),
+        frame(kind="changes", cycle=59),
+        frame(kind="changes", cycle=61, part=1, parts=2),
+        frame(kind="key", cycle=61, part=1, parts=2),
+    ],
+    ids=["the same cycle", "an older cycle", "changes without their start", "a key frame's end"],
+)
+def test_a_part_that_is_not_the_next_is_refused_and_only_a_key_frame_mends_it(
+    follows: CycleFramed,
+) -> None:
+    market = FoldedMarket("a100")
+    assert market.apply(KEY)
+    with pytest.raises(FrameError, match="frame_out_of_order"):
+        market.apply(follows)
+    assert not market.is_whole
+    with pytest.raises(FrameError, match="no_key_frame"):
+        market.apply(frame(kind="changes", cycle=99))
+    assert market.apply(KEY)
+    assert market.jobs == {"ads/a": FoldedJob(4, None)}
+
+
+def test_a_cycle_that_lost_its_last_part_is_seen_at_the_next() -> None:
+    market = FoldedMarket("a100")
+    market.apply(frame(cycle=60, parts=2))
+    with pytest.raises(FrameError, match="frame_out_of_order"):
+        market.apply(frame(kind="changes", cycle=61))
+
+
+@pytest.mark.parametrize("row", [{"removed_jobs": ("ads/b",)}, {"removed_teams": ("east",)}])
+def test_removing_what_is_not_there_is_refused(row: dict[str, object]) -> None:
+    market = FoldedMarket("a100")
+    market.apply(KEY)
+    with pytest.raises(FrameError, match="unknown_row"):
+        market.apply(frame(kind="changes", cycle=61, **row))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"job_keys": ("ads/a",)},
+        {"teams": ("ads",), "team_pools": ("east",)},
+        {"part": 1},
+        {"removed_jobs": ("ads",)},
+        {"job_keys": ("ads/a",), "job_sizes_macc": (0,), "job_limits_micro": (None,)},
+    ],
+    ids=["job columns", "team columns", "part beyond parts", "not a job key", "no size"],
+)
+def test_a_frame_that_contradicts_itself_is_no_frame(fields: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        frame(**fields)
