@@ -5,7 +5,7 @@ n - lag has been read (step protocol §1).
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from walras_runtime.errors import BarrierFaultError, InvariantBrokenError
@@ -13,7 +13,23 @@ from walras_runtime.records import Barrier, Record
 from walras_runtime.stage import Input
 
 PartitionKey = tuple[str, int]
-Item = tuple[int, Record | Barrier]
+INTERVALS_AHEAD = 4
+"""Of a partition so many are offered to be decoded before their step: what a stage that is up to
+date holds. One that catches up holds many more, which are decoded when their turn comes."""
+
+
+@dataclass(slots=True)
+class Interval:
+    """Records of a partition up to a barrier, which has come only where ``barrier`` is set.
+
+    The first ``looked_at`` of them have been tried to decode ahead of their step.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    looked_at: int = 0
+    barrier: Barrier | None = None
+    end_offset: int = -1
+    """First offset behind the barrier."""
 
 
 @dataclass(slots=True)
@@ -22,7 +38,8 @@ class _Partition:
     next_offset: int
     delivered: int = -1
     seen: int = -1
-    items: deque[Item] = field(default_factory=deque)
+    intervals: deque[Interval] = field(default_factory=lambda: deque([Interval()]))
+    """The last one is open."""
     late: bool = False
     epoch: int = -1
     """Highest epoch whose barrier was taken in."""
@@ -73,7 +90,7 @@ class Aligner:
 
     def push_record(self, record: Record) -> None:
         """Take the next record of a partition."""
-        self._partitions[record.topic, record.partition].items.append((record.offset, record))
+        self._partitions[record.topic, record.partition].intervals[-1].records.append(record)
 
     def push_barrier(
         self, topic: str, partition: int, offset: int, barrier: Barrier, *, epoch: int = 0
@@ -103,8 +120,19 @@ class Aligner:
         if begins:
             held.begins = number
         held.seen, held.epoch, held.fault = number, epoch, ""
-        held.items.append((offset, barrier))
+        closed = held.intervals[-1]
+        closed.barrier, closed.end_offset = barrier, offset + 1
+        held.intervals.append(Interval())
         return True
+
+    def not_looked_at(self) -> Iterator[tuple[Input, Interval]]:
+        """Yield intervals with records that may be decoded ahead of their step, next ones first."""
+        for place in range(INTERVALS_AHEAD):
+            for held in self._partitions.values():
+                if place < len(held.intervals):
+                    interval = held.intervals[place]
+                    if interval.looked_at < len(interval.records):
+                        yield held.input, interval
 
     def starts_at(self) -> int:
         """Return the first step that all tables reach back to; 0 where they are whole."""
@@ -185,19 +213,18 @@ class Aligner:
             if held.late:
                 late.append(f"{topic}/{partition}@{held.seen}")
             while held.delivered < min(wanted, held.seen):
-                offset, item = held.items.popleft()
-                held.next_offset = offset + 1
-                if isinstance(item, Record):
-                    records[topic].append(item)
-                    continue
-                held.delivered = item.number
-                if held.input.lag == 0 and item.number == number:
-                    if barrier is not None and barrier != item:
+                interval = held.intervals.popleft()
+                records[topic] += interval.records
+                last = interval.barrier
+                assert last is not None  # only the interval behind the last barrier is open
+                held.next_offset, held.delivered = interval.end_offset, last.number
+                if held.input.lag == 0 and last.number == number:
+                    if barrier is not None and barrier != last:
                         raise BarrierFaultError(
-                            f"{topic}/{partition}@{offset}: barrier {number} is {item}, "
-                            f"elsewhere {barrier}"
+                            f"{topic}/{partition}@{interval.end_offset - 1}: barrier {number} is "
+                            f"{last}, elsewhere {barrier}"
                         )
-                    barrier = item
+                    barrier = last
         if barrier is None:
             raise InvariantBrokenError(f"barrier {number} was taken but no input shows it")
         return Aligned(barrier, records, tuple(late))

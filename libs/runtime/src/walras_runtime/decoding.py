@@ -2,9 +2,9 @@
 
 import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from walras_contracts.dead_letters import DeadLettered
+from walras_contracts.event import Event
 from walras_contracts.registry import (
     UndecodableError,
     UnknownVersionError,
@@ -13,7 +13,7 @@ from walras_contracts.registry import (
     types_on,
 )
 from walras_contracts.topics import Topic
-from walras_runtime.align import Aligned
+from walras_runtime.align import Aligned, Interval
 from walras_runtime.errors import PartitionStoppedError
 from walras_runtime.records import Output, Record, emit
 from walras_runtime.stage import Input, StageSpec
@@ -26,8 +26,9 @@ def decode_step(
 ) -> tuple[dict[str, list[Record]], list[Output]]:
     """Decode the records of one step; return them, and the dead letters of that step.
 
-    Only here, not when the records are read: so the letters are written in the transaction of the
-    step that their records belong to, once, and an unknown version stops at its own step.
+    What was decoded ahead (:func:`decode_ahead`) is taken as it is. The rest only here: so the
+    letters are written in the transaction of the step that their records belong to, once, and an
+    unknown version stops at its own step.
 
     Raises
     ------
@@ -44,12 +45,49 @@ def decode_step(
         decoded = records[source.topic] = []
         accepted = topics[source.topic].events
         for each in held:
+            if each.event is not None:
+                decoded.append(each)
+                continue
             record, letter = decode(spec.service, source, each, accepted)
             if record is not None:
                 decoded.append(record)
             if letter is not None:
                 letters.append(letter)
     return records, letters
+
+
+def decode_ahead(interval: Interval, accepted: Iterable[str], most: int) -> int:
+    """Decode records before their step, while nothing else is to be done.
+
+    Only what decodes is replaced; what does not is left to its step, which tells why.
+
+    Parameters
+    ----------
+    interval
+        Where they are held.
+    accepted
+        As in :func:`decode`.
+    most
+        How many to look at.
+
+    Returns
+    -------
+    int
+        How many were looked at.
+    """
+    records, start = interval.records, interval.looked_at
+    end = min(len(records), start + most)
+    for place in range(start, end):
+        record = records[place]
+        if record.value is None:
+            continue
+        try:
+            event = decode_inner(record.type, record.value, accepted)
+        except (UnknownVersionError, UndecodableError):
+            continue
+        records[place] = _with_event(record, event)
+    interval.looked_at = end
+    return end - start
 
 
 def decode(
@@ -89,7 +127,7 @@ def decode(
         if record.value is None:
             model_of(record.type, types)
             return record, None
-        return replace(record, event=decode_inner(record.type, record.value, types)), None
+        return _with_event(record, decode_inner(record.type, record.value, types)), None
     except UnknownVersionError as error:
         raise PartitionStoppedError(
             f"{record.topic}/{record.partition}@{record.offset}: {error}; "
@@ -106,3 +144,18 @@ def decode(
             value_base64=base64.b64encode((record.value or b"")[:KEPT_BYTES]).decode(),
         )
         return None, emit(letter)
+
+
+def _with_event(record: Record, event: Event) -> Record:
+    # As `dataclasses.replace`, which takes as long as decoding does.
+    return Record(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.key,
+        record.type,
+        record.value,
+        event,
+        record.event_id,
+        record.source,
+    )

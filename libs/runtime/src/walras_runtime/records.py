@@ -31,7 +31,11 @@ class Barrier:
         return f"{BARRIER_KEY_PREFIX}{self.number % BARRIER_KEYS if cyclic else self.number}"
 
 
-@dataclass(frozen=True, slots=True)
+# A step may have tens of thousands of the next three, and a frozen one takes several times as long
+# to make. Nobody changes one.
+
+
+@dataclass(slots=True)
 class Record:
     """One record as a stage sees it.
 
@@ -49,7 +53,7 @@ class Record:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Output:
     """A record to write in the transaction of the step.
 
@@ -81,7 +85,7 @@ def tombstone(event_class: type[Event], key: str, partition_key: str) -> Output:
     return Output(event_class.TOPIC, key, partition_key, event_class.TYPE, None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StateChange:
     """A change of the stage's own state: the new value of a key, or None when it is gone."""
 

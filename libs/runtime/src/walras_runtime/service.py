@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -12,6 +11,7 @@ import structlog
 
 from walras_contracts.topics import Topic, load_topics
 from walras_runtime.clock import incarnation
+from walras_runtime.collecting import collect_between_steps
 from walras_runtime.errors import FencedError, TopicMismatchError
 from walras_runtime.health import Health, serve_health
 from walras_runtime.kafka.election import campaign
@@ -62,11 +62,7 @@ def process_main(settings_class: type[S], serve: Serve[S]) -> None:
         sys.stdout.write("settings are usable\n")
         sys.exit(EXIT_OK)
     configure_logs(settings_class.SERVICE, settings.log_level)
-    # What exists now lives as long as the process: keep the collector from walking it again.
-    gc.collect()
-    gc.freeze()
-    # A step makes many small values that live until the next one: look at them less often.
-    gc.set_threshold(50_000, 20, 20)
+    collect_between_steps()
     sys.exit(asyncio.run(_supervise(settings, serve)))
 
 

@@ -6,12 +6,19 @@ or touches a network. The loop restores it, feeds it and commits what it decided
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from functools import lru_cache
+from typing import Final, Protocol
 
 from walras_contracts.identifiers import partition_of
 from walras_contracts.topics import Topic
 from walras_runtime.errors import InvariantBrokenError
 from walras_runtime.records import Output, Record, Step, StepResult
+
+PARTITION_KEYS: Final = 1 << 17
+"""So many keys (teams, mostly) are remembered with their partitions: hashing them anew for every
+output would be a good part of packing it."""
+
+_partition_of = lru_cache(PARTITION_KEYS)(partition_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +112,7 @@ class StageSpec:
         """
         target = output.partition
         if target is None:
-            target = partition_of(output.partition_key, topic.partitions)
+            target = _partition_of(output.partition_key, topic.partitions)
         if self.spread and topic.barriers == "producer" and target != partition:
             raise InvariantBrokenError(
                 f"{self.service}/{partition} wrote {output.key!r} to {topic.name}/{target}"

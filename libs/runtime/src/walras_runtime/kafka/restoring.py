@@ -4,9 +4,12 @@ The stage's own state topic gives its state and position, and its lagged tables;
 inputs are folded again from their beginnings up to that position. The group's committed offsets
 follow the position, at most a second behind; if they are ever ahead, the position wins and an alarm
 counter moves.
+
+How far a long restore has come is reported on the way (`walras_runtime.progress`).
 """
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -18,6 +21,7 @@ from walras_runtime.kafka.log_reading import ends, read_until
 from walras_runtime.kafka.opening import opened
 from walras_runtime.kafka.wire import BarrierMark, parse_message
 from walras_runtime.position import Position
+from walras_runtime.progress import RestoreProgress
 from walras_runtime.records import POSITION_KEY, StateChange
 from walras_runtime.stage import Stage, StageSpec
 from walras_runtime.tables import check_mirrored, is_mirrored, load_state
@@ -55,8 +59,29 @@ async def restore(
     StateUnreadableError
         The own state is damaged, or an earlier build kept less than this one needs.
     """
-    position, state = await _own_state(consumer, spec, partition, topics)
-    check_mirrored(spec, topics, position)
+    with RestoreProgress(f"{spec.service}/{partition}") as progress:
+        position, state = await _own_state(consumer, spec, partition, topics, progress)
+        check_mirrored(spec, topics, position)
+        await _fold_tables(
+            consumer, spec, stage, position, progress, topics=topics, partitions=partitions
+        )
+    found = load_state(spec, stage, topics, state)
+    if left_over is not None:
+        left_over[:] = found
+    return position
+
+
+async def _fold_tables(
+    consumer: AIOKafkaConsumer,
+    spec: StageSpec,
+    stage: Stage,
+    position: Position,
+    progress: RestoreProgress,
+    *,
+    topics: Mapping[str, Topic],
+    partitions: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Fold the table inputs of others again, up to the position."""
     names = {topics[source.topic].full_name: source for source in spec.inputs}
     start = {
         TopicPartition(name, p): position.offsets.get((source.topic, p), 0)
@@ -75,7 +100,7 @@ async def restore(
         await ends(consumer, start),
     )
     begin = {tp: beginnings[tp] for tp in tables}
-    async for tp, messages in read_until(consumer, begin, tables):
+    async for tp, messages in _read(consumer, begin, tables, progress):
         source = names[tp.topic]
         for message in messages:
             item = parse_message(message, source.topic)
@@ -84,10 +109,24 @@ async def restore(
             record, _ = decode(spec.service, source, item, topics[source.topic].events)
             if record is not None:
                 stage.fold(record)
-    found = load_state(spec, stage, topics, state)
-    if left_over is not None:
-        left_over[:] = found
-    return position
+
+
+async def _read(
+    consumer: AIOKafkaConsumer,
+    start: Mapping[TopicPartition, int],
+    until: Mapping[TopicPartition, int],
+    progress: RestoreProgress,
+) -> AsyncIterator[tuple[TopicPartition, list[Any]]]:
+    """Read as `read_until` does, and say how far that has come."""
+    for tp, end in until.items():
+        progress.expect(tp.topic, tp.partition, start[tp], end)
+    async for tp, messages in read_until(consumer, start, until):
+        yield tp, messages
+        if messages:
+            progress.passed(tp.topic, tp.partition, messages[-1].offset + 1)
+    # Barriers of aborted transactions, or what compaction removed, may stand at the end.
+    for tp, end in until.items():
+        progress.passed(tp.topic, tp.partition, end)
 
 
 def check_gaps(
@@ -115,13 +154,17 @@ def check_gaps(
 
 
 async def _own_state(
-    consumer: AIOKafkaConsumer, spec: StageSpec, partition: int, topics: Mapping[str, Topic]
+    consumer: AIOKafkaConsumer,
+    spec: StageSpec,
+    partition: int,
+    topics: Mapping[str, Topic],
+    progress: RestoreProgress,
 ) -> tuple[Position, dict[str, bytes]]:
     tp = TopicPartition(topics[spec.state_topic].full_name, partition)
     state: dict[str, bytes] = {}
     position = Position.start()
     begin = await consumer.beginning_offsets([tp])
-    async for _, messages in read_until(consumer, begin, await ends(consumer, [tp])):
+    async for _, messages in _read(consumer, begin, await ends(consumer, [tp]), progress):
         for message in messages:
             key = message.key.decode()
             if key == POSITION_KEY:

@@ -33,7 +33,8 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 from walras_contracts.topics import Topic
 from walras_runtime.align import Aligned, Aligner, PartitionKey
 from walras_runtime.clock import monotonic_ms, wall_ms
-from walras_runtime.decoding import decode_step
+from walras_runtime.collecting import collect_when_idle
+from walras_runtime.decoding import decode_ahead, decode_step
 from walras_runtime.errors import (
     BrokerUnavailableError,
     FencedError,
@@ -80,6 +81,11 @@ RETRY_S = 0.5
 STOP_S = 5.0
 """A client that does not stop within this time is given up."""
 MOST_RECORDS = 20_000
+FETCH_BYTES = 4 * 1024 * 1024
+"""Most of a partition in one answer of the broker; with the client's default of 1 MiB a busy step
+would need several."""
+AHEAD_RECORDS = 500
+"""So many are decoded ahead between two looks for new ones: a few milliseconds."""
 MOST_FAILURES = 3
 """So many failures of one step for no named subject stop the stage."""
 
@@ -166,7 +172,9 @@ class StepRunner:
             while not stop.is_set():
                 try:
                     async with plain_consumer(
-                        self._settings.kafka_bootstrap, max_poll_records=MOST_RECORDS
+                        self._settings.kafka_bootstrap,
+                        max_poll_records=MOST_RECORDS,
+                        max_partition_fetch_bytes=FETCH_BYTES,
                     ) as consumer:
                         await self._own(consumer)
                         await self._restore(consumer)
@@ -291,7 +299,11 @@ class StepRunner:
             consumer.seek(tp, offset)
         while not stop.is_set():
             try:
-                batches = await consumer.getmany(timeout_ms=POLL_MS)
+                # Not 0: the client's own tasks must get their turn.
+                timeout_ms = 1 if self._decode_ahead() else POLL_MS
+                batches = await consumer.getmany(timeout_ms=timeout_ms)
+                if not batches:
+                    collect_when_idle()
             except OffsetOutOfRangeError as error:
                 lost: dict[TopicPartition, int] = error.args[0]
                 check_gaps(
@@ -302,6 +314,21 @@ class StepRunner:
                 self._take_in(self._short[tp.topic], messages)
             while not stop.is_set() and self._may_step():
                 await self._step()
+
+    def _decode_ahead(self) -> bool:
+        """Decode some records of later steps; tell whether there may be more of them.
+
+        Feedback lies here for a step or more before it is due: its step need not decode it then.
+        """
+        left = AHEAD_RECORDS
+        for source, interval in self._aligner.not_looked_at():
+            if source.raw:
+                interval.looked_at = len(interval.records)
+                continue
+            left -= decode_ahead(interval, self._topics[source.topic].events, left)
+            if left == 0:
+                return True
+        return False
 
     def _take_in(self, topic: str, messages: list[Any]) -> None:
         lag = self._inputs[topic].lag

@@ -107,7 +107,8 @@ def parse_message(message: Any, topic: str) -> Record | BarrierMark:
     """
     key: bytes = message.key or b""
     headers = dict(message.headers)
-    if key.startswith(_BARRIER_PREFIX) and headers.get("ce_type") == _BARRIER_TYPE:
+    kind = headers.get("ce_type")
+    if kind == _BARRIER_TYPE and key.startswith(_BARRIER_PREFIX):
         mark = _barrier_mark(message, headers)
         if mark is not None:
             return mark
@@ -116,7 +117,7 @@ def parse_message(message: Any, topic: str) -> Record | BarrierMark:
         message.partition,
         message.offset,
         key.decode("utf-8", "replace"),
-        _text(headers.get("ce_type")) or "",
+        "" if kind is None else kind.decode("utf-8", "replace"),
         message.value,
         None,
         _text(headers.get("ce_id")),
