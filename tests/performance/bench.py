@@ -1,7 +1,8 @@
 """Measures Walras on this machine: `make bench`, or this file as a script. Nothing is asserted.
 
-Figures: events per second of intake on one core, and the time from a barrier to committed quotas at
-several lengths of the queue. `docs/bench/README.md` says how to read them.
+Figures: events per second of intake on one core, the time from a barrier to committed quotas at
+several lengths of the queue, and the whole cycle at fleet scale. `docs/bench/README.md` says how to
+read them.
 """
 
 import argparse
@@ -18,6 +19,8 @@ if __package__ in {None, ""}:  # started as a script: the checkout is not on the
 from rich.console import Console
 
 from tests.performance.cycle_time import CyclePlan, measure_cycles
+from tests.performance.fleet_cycle import measure_fleet
+from tests.performance.fleet_figures import FleetPlan
 from tests.performance.intake_rate import IntakePlan, measure_intake
 from tests.performance.machine import commit, this_machine
 from tests.performance.outside import BenchError
@@ -25,15 +28,16 @@ from tests.performance.results import HISTORY, Results, append, show
 from walras.processes import ProcessError
 from walras_launcher import LauncherError
 
-PARTS = ("intake", "cycles")
+PARTS = ("intake", "cycles", "fleet")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run measures: the intake run, and jobs, settling cycles, timed cycles per size."""
+    """What a run measures: the intake run, cycles per length of the queue, the fleet."""
 
     intake: IntakePlan
     cycles: tuple[CyclePlan, ...]
+    fleet: tuple[FleetPlan, ...]
 
 
 def full_plan(seed: int) -> Plan:
@@ -45,6 +49,11 @@ def full_plan(seed: int) -> Plan:
             CyclePlan(jobs=10_000, settle=5, cycles=100, seed=seed),
             CyclePlan(jobs=100_000, settle=2, cycles=15, seed=seed),
         ),
+        (
+            FleetPlan(
+                jobs=1_000_000, teams=10_000, pools=50, markets=1, settle=3, cycles=120, seed=seed
+            ),
+        ),
     )
 
 
@@ -55,6 +64,11 @@ def quick_plan(seed: int) -> Plan:
             events=2_000, batch=500, warm_up=1, teams_per_pool=4, runs=1, seed=seed, jit="c1"
         ),
         (CyclePlan(jobs=400, settle=1, cycles=5, seed=seed, jit="c1"),),
+        (
+            FleetPlan(
+                jobs=10_000, teams=200, pools=10, markets=2, settle=1, cycles=5, seed=seed, jit="c1"
+            ),
+        ),
     )
 
 
@@ -88,7 +102,10 @@ def _run(options: argparse.Namespace, messages: Console) -> Results:
     machine = this_machine()
     say(machine.describe())
     plan = (quick_plan if options.quick else full_plan)(options.seed)
-    sizes = plan.cycles if options.jobs is None else _of_sizes(plan.cycles, options.jobs)
+    sizes, fleets = plan.cycles, plan.fleet
+    if options.jobs is not None:
+        sizes = tuple(each for each in sizes if each.jobs in options.jobs)
+        fleets = tuple(each for each in fleets if each.jobs in options.jobs)
     head, changed = commit()
     return Results(
         machine=machine,
@@ -98,11 +115,8 @@ def _run(options: argparse.Namespace, messages: Console) -> Results:
         seed=options.seed,
         intake=measure_intake(plan.intake, say) if "intake" in options.only else None,
         cycles=tuple(measure_cycles(each, say) for each in sizes if "cycles" in options.only),
+        fleet=tuple(measure_fleet(each, say) for each in fleets if "fleet" in options.only),
     )
-
-
-def _of_sizes(plans: tuple[CyclePlan, ...], wanted: Sequence[int]) -> tuple[CyclePlan, ...]:
-    return tuple(plan for plan in plans if plan.jobs in wanted)
 
 
 def _is_partial(options: argparse.Namespace) -> bool:

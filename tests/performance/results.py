@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.performance.cycle_time import CycleFigures
+from tests.performance.fleet_figures import FleetFigures
+from tests.performance.fleet_report import show_fleet
 from tests.performance.intake_rate import IntakeFigures, Rate
 from tests.performance.machine import ROOT, Machine
 from walras_runtime.clock import wall_ms
@@ -37,6 +39,7 @@ class Results:
     seed: int
     intake: IntakeFigures | None
     cycles: tuple[CycleFigures, ...]
+    fleet: tuple[FleetFigures, ...] = ()
 
     @property
     def goal(self) -> Goal:
@@ -50,7 +53,9 @@ class Results:
     def others_cores(self) -> float:
         """Cores that other programs kept busy, in the worst of the measurements."""
         rates = (self.intake.intake, self.intake.rival) if self.intake else ()
-        return max([0.0, *(r.others_cores for r in rates), *(c.others_cores for c in self.cycles)])
+        of_cycles = [run.others_cores for run in self.cycles]
+        of_fleet = [run.others_cores for run in self.fleet]
+        return max([0.0, *(r.others_cores for r in rates), *of_cycles, *of_fleet])
 
     def document(self) -> dict[str, Any]:
         """Return the content of the JSON line."""
@@ -81,6 +86,8 @@ def show(results: Results, console: Console) -> None:
     if results.cycles:
         console.print(_cycle_table(results.cycles))
         console.print(_cpu_table(results.cycles))
+    if results.fleet:
+        show_fleet(results.fleet, console)
     if results.others_cores > SHARED_CORES:
         console.print(
             f"Other programs kept up to {results.others_cores:.1f} cores busy: what the clock says "

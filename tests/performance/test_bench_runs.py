@@ -46,6 +46,9 @@ def test_a_quick_run_measures_everything_on_a_real_broker(tmp_path: Path) -> Non
     assert [figures["jobs"] for figures in document["cycles"]] == [400]
     for figures in document["cycles"]:
         _check_cycles(figures)
+    assert [figures["jobs"] for figures in document["fleet"]] == [10_000]
+    for figures in document["fleet"]:
+        _check_fleet(figures)
 
 
 def _check_intake(figures: dict[str, Any]) -> None:
@@ -70,6 +73,20 @@ def _check_cycles(figures: dict[str, Any]) -> None:
     # Markets that are not short of supply would have nothing to decide.
     assert len(figures["prices_micro"]) == 3
     assert all(price > 0 for price in figures["prices_micro"].values())
+
+
+def _check_fleet(figures: dict[str, Any]) -> None:
+    assert figures["changed_jobs_per_cycle"] == figures["jobs"] // 100
+    assert figures["bids_changed_ppm_least"] >= 990_000
+    assert 0 < figures["p50_ms"] <= figures["p95_ms"] <= figures["most_ms"]
+    assert figures["p99_ms"] is None
+    assert 0 < figures["decide_p50_ms"] <= figures["decide_most_ms"]
+    assert 0 < figures["commit_p50_ms"] <= figures["commit_most_ms"]
+    assert figures["cpu_ms_per_cycle"].keys() == {"clearing", "broker", "bench"}
+    assert 0 < figures["memory_mib"] <= figures["memory_most_mib"]
+    assert figures["restore_cpu_s"] > 0
+    assert all(price > 0 for price in figures["prices_micro"].values())
+    assert figures["bound"] == "not measured"
 
 
 def test_percentiles_are_values_of_the_sample() -> None:
