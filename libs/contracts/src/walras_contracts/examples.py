@@ -9,6 +9,12 @@ from functools import cache
 from random import Random
 from typing import Any, TypeVar
 
+from walras_contracts.charges import (
+    CHARGE_ID_PATTERN,
+    NUMERATOR_PATTERN,
+    ChargePending,
+    ChargeRated,
+)
 from walras_contracts.demand import JobSubmitted
 from walras_contracts.event import Event
 from walras_contracts.identifiers import ID_PATTERN, JOB_KEY_PATTERN
@@ -81,6 +87,10 @@ def _string(node: Schema, random: Random) -> str:
         return _id(random)
     if node.get("pattern") == JOB_KEY_PATTERN:
         return f"{_id(random)}/{_id(random)}"
+    if node.get("pattern") == CHARGE_ID_PATTERN:
+        return f"{random.getrandbits(128):032x}"
+    if node.get("pattern") == NUMERATOR_PATTERN:
+        return str(random.choice((0, -1, 1, random.randint(-(10**60), 10**60) // 10)))
     low, high = node.get("minLength", 0), node["maxLength"]
     length = min(high, low + random.choice((0, 1, 5, 20)))
     return "".join(random.choice(_TEXT) for _ in range(length))
@@ -113,7 +123,7 @@ def _object(node: Schema, root: Schema, random: Random) -> dict[str, Any]:
     }
 
 
-def _usage(document: dict[str, Any]) -> None:
+def _interval(document: dict[str, Any]) -> None:
     if document["end_ms"] <= document["start_ms"]:
         start_ms = min(document["start_ms"], _border(UsageMetered, "start_ms") - 1)
         document["start_ms"], document["end_ms"] = start_ms, start_ms + 1
@@ -149,7 +159,9 @@ def _border(model: type[Event], field: str) -> int:
 
 
 _REPAIRS: dict[type[Event], Callable[[dict[str, Any]], None]] = {
-    UsageMetered: _usage,
+    UsageMetered: _interval,
+    ChargeRated: _interval,
+    ChargePending: _interval,
     LeaseGranted: _lease,
     CycleFramed: _frame,
     JobSubmitted: _job,

@@ -19,6 +19,12 @@ from walras_contracts.capacity import (
     NodePublished,
     SupplyPublished,
 )
+from walras_contracts.charges import (
+    ChargePending,
+    ChargeRated,
+    UsageGapReported,
+    UsageQuarantined,
+)
 from walras_contracts.dead_letters import DeadLettered
 from walras_contracts.demand import (
     DemandRejected,
@@ -69,6 +75,10 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     UsageMetered,
     BalancePublished,
     BudgetPublished,
+    ChargeRated,
+    ChargePending,
+    UsageQuarantined,
+    UsageGapReported,
     DeadLettered,
 )
 BY_TYPE: Final[dict[str, type[Event]]] = {event.TYPE: event for event in EVENTS}

@@ -1,8 +1,8 @@
 """Settings of the billing service."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from walras_runtime.settings import ServiceSettings
 
@@ -13,6 +13,18 @@ class Settings(ServiceSettings):
     SERVICE: ClassVar[str] = "billing"
 
     price_grace_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 60_000
-    """How long after a settlement boundary it is settled; clearing's settlement lag contains it."""
-    price_memory_ms: Annotated[int, Field(ge=600_000)] = 86_400_000
-    """How long superseded prices are kept for usage that arrives late."""
+    """How long after its end usage is rated, and after a boundary it is settled; clearing's
+    settlement lag contains it."""
+    look_back_ms: Annotated[int, Field(ge=600_000)] = 86_400_000
+    """How far back usage is accepted, told from repetitions and corrected; a day is some 300 bytes
+    of memory for each minute of each lease part."""
+    future_tolerance_ms: Annotated[int, Field(ge=0)] = 60_000
+    """How far beyond the barrier behind it usage may end: how much agents' clocks may be ahead."""
+    max_price_age_ms: Annotated[int, Field(ge=1)] | None = None
+    """After this a price that no other followed is unknown; none: it stays in force."""
+
+    @model_validator(mode="after")
+    def _usage_is_rated_before_it_is_forgotten(self) -> Self:
+        if self.price_grace_ms >= self.look_back_ms:
+            raise ValueError("price_grace_ms must be below look_back_ms")
+        return self

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from walras_billing.state import SETTLED_KEY, BillingState
+from walras_billing.state import BillingState
 from walras_contracts.event import Event
 
 SETTLEMENT_MS: Final = 300_000
 """Distance of settlement boundaries: multiples of it (design §6)."""
-SEQUENCE_MEMORY_MS: Final = 3_600_000
-"""How long after its last interval a usage source is remembered to recognise repetitions."""
 
 
 def due_boundary_ms(market_time_ms: int, grace_ms: int) -> int:
@@ -43,19 +41,14 @@ def settle(
     if state.settled_ms is None:
         # Before the first step nothing was earned: documents count from its market time on.
         state.settled_ms = due_ms
-        state.changed[SETTLED_KEY] = None
     if due_ms <= state.settled_ms:
         return
     while state.settled_ms < due_ms:
         _mint(state, state.settled_ms, state.settled_ms + SETTLEMENT_MS, mine)
         state.settled_ms += SETTLEMENT_MS
-    state.changed[SETTLED_KEY] = None
     hourly = state.accounts.hourly(due_ms)
     for team in sorted(state.wallets):
         wallet = state.wallets[team]
-        forget_before_ms = due_ms - SEQUENCE_MEMORY_MS
-        for source in [s for s, q in wallet.sequences.items() if q.last_end_ms < forget_before_ms]:
-            del wallet.sequences[source]
         income = hourly.get(team)
         yield wallet.balance(due_ms)
         yield wallet.budget(due_ms, income is not None and income.amount_micro > 0)

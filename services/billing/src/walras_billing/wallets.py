@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from walras_billing.rating import RATE_DENOMINATOR, round_half_even
-from walras_billing.sequences import Sequence
 from walras_contracts.money import BalancePublished, BudgetPublished
 
 
@@ -23,8 +22,6 @@ class Wallet:
     earned: Fraction = field(default_factory=Fraction)
     spent_numerator: int = 0
     expired_micro: int = 0
-    sequences: dict[str, Sequence] = field(default_factory=dict)
-    """What was taken of each usage source (lease/node/attempt)."""
 
     @property
     def earned_micro(self) -> int:
@@ -73,19 +70,11 @@ class Wallet:
             self.earned.denominator,
             self.spent_numerator,
             self.expired_micro,
-            {source: self.sequences[source].fields() for source in sorted(self.sequences)},
         ]
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @staticmethod
     def parse(team: str, value: bytes) -> "Wallet":
         """Read a record of the state topic."""
-        pool, numerator, denominator, spent, expired, sources = json.loads(value)
-        return Wallet(
-            team,
-            pool,
-            Fraction(numerator, denominator),
-            spent,
-            expired,
-            {source: Sequence.parse(fields) for source, fields in sources.items()},
-        )
+        pool, numerator, denominator, spent, expired = json.loads(value)
+        return Wallet(team, pool, Fraction(numerator, denominator), spent, expired)

@@ -1,8 +1,10 @@
 """How billing is wired to the log."""
 
+from walras_billing.core import Rules
 from walras_billing.handlers import BillingStage
 from walras_billing.settings import Settings
 from walras_contracts.accounts import AccountsChanged
+from walras_contracts.charges import ChargePending, ChargeRated, UsageQuarantined
 from walras_contracts.market import PricePublished
 from walras_contracts.money import BalancePublished, BudgetPublished
 from walras_contracts.topics import load_topics
@@ -13,15 +15,26 @@ from walras_runtime.stage import Input, StageSpec
 def build(settings: Settings) -> StageSpec:
     """Return the stage's wiring: one stage per partition of teams."""
     partitions = load_topics(settings.partitions)[BalancePublished.TOPIC].partitions
-    grace_ms, memory_ms = settings.price_grace_ms, settings.price_memory_ms
+    rules = Rules(
+        settings.price_grace_ms,
+        settings.look_back_ms,
+        settings.future_tolerance_ms,
+        settings.max_price_age_ms,
+    )
     return StageSpec(
         service=Settings.SERVICE,
         inputs=(
-            Input(UsageMetered.TOPIC, own_partition=True, may_be_late=False),
+            Input(UsageMetered.TOPIC, own_partition=True, raw=True, may_be_late=False),
             Input(PricePublished.TOPIC, may_be_late=False),
             Input(AccountsChanged.TOPIC, table=True, may_be_late=False),
         ),
-        outputs=(BalancePublished.TOPIC, BudgetPublished.TOPIC),
-        build=lambda partition: BillingStage(partition, partitions, grace_ms, memory_ms),
+        outputs=(
+            ChargeRated.TOPIC,
+            ChargePending.TOPIC,
+            UsageQuarantined.TOPIC,
+            BalancePublished.TOPIC,
+            BudgetPublished.TOPIC,
+        ),
+        build=lambda partition: BillingStage(partition, partitions, rules),
         spread=True,
     )

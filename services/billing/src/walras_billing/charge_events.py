@@ -1,0 +1,130 @@
+"""Charge lines, pending parts, faults and gaps as events."""
+
+from walras_billing.rating import ChargeLine, Piece
+from walras_billing.usage_faults import Fault
+from walras_billing.usage_line import Terms, UsageLine
+from walras_contracts.charges import (
+    ChargePending,
+    ChargeRated,
+    GapEnd,
+    UsageGapReported,
+    UsageQuarantined,
+    pending_key,
+)
+from walras_contracts.identifiers import recorded
+from walras_runtime.records import Output, Record, emit, tombstone
+
+
+def charge_event(line: UsageLine, charge: ChargeLine) -> ChargeRated:
+    """Return a charge line as it goes to ``charges``."""
+    terms = line.terms
+    return ChargeRated(
+        team=terms.team,
+        pool=terms.pool,
+        job=terms.job,
+        market=terms.market,
+        lease=terms.lease,
+        node=terms.node,
+        attempt=terms.attempt,
+        seq=line.seq,
+        quantity_macc=terms.quantity_macc,
+        start_ms=charge.start_ms,
+        end_ms=charge.end_ms,
+        limit_micro=terms.limit_micro,
+        tariff_ppm=terms.tariff_ppm,
+        prices_until_ms=line.until_ms,
+        charge_id=charge.charge_id,
+        corrects=charge.corrects,
+        reason=charge.reason,
+        work_class=terms.work_class,
+        billable=terms.billable,
+        price_micro=charge.price_micro,
+        previous_price_micro=charge.previous_price_micro,
+        price_barrier=charge.price_barrier,
+        amount_numerator=str(charge.amount_numerator),
+    )
+
+
+def pending_outputs(
+    line: UsageLine, before: tuple[Piece, ...], after: tuple[Piece, ...], partition: int
+) -> list[Output]:
+    """Return what changes on ``charges.pending`` when a line's pieces change.
+
+    A part has a record for as long as its price is not known.
+    """
+    waited = {piece.start_ms: piece for piece in before if piece.price_micro is None}
+    waiting = {piece.start_ms: piece for piece in after if piece.price_micro is None}
+    outputs: list[Output] = []
+    for start_ms in sorted(waited.keys() - waiting.keys()):
+        ended = tombstone(
+            ChargePending, pending_key(line.terms.source, line.seq, start_ms), line.terms.team
+        )
+        ended.partition = partition
+        outputs.append(ended)
+    for start_ms, piece in sorted(waiting.items()):
+        if waited.get(start_ms) != piece:
+            outputs.append(emit(_pending_event(line, piece), partition=partition))
+    return outputs
+
+
+def _pending_event(line: UsageLine, piece: Piece) -> ChargePending:
+    terms = line.terms
+    return ChargePending(
+        team=terms.team,
+        pool=terms.pool,
+        job=terms.job,
+        market=terms.market,
+        lease=terms.lease,
+        node=terms.node,
+        attempt=terms.attempt,
+        seq=line.seq,
+        quantity_macc=terms.quantity_macc,
+        start_ms=piece.start_ms,
+        end_ms=piece.end_ms,
+        limit_micro=terms.limit_micro,
+        tariff_ppm=terms.tariff_ppm,
+        prices_until_ms=line.until_ms,
+    )
+
+
+def quarantined_record(record: Record, fault: Fault) -> UsageQuarantined:
+    """Return that a whole record is not charged."""
+    return UsageQuarantined(
+        code=fault.code.value,
+        reason=recorded(fault.reason, 500),
+        record=recorded(record.key, 500),
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        start_ms=None,
+        end_ms=None,
+    )
+
+
+def quarantined_span(
+    line: UsageLine, fault: Fault, span: tuple[int, int], noticed: Record
+) -> UsageQuarantined:
+    """Return that a part of a line is not charged, as was noticed when a record came."""
+    return UsageQuarantined(
+        code=fault.code.value,
+        reason=fault.reason,
+        record=line.key,
+        topic=noticed.topic,
+        partition=noticed.partition,
+        offset=noticed.offset,
+        start_ms=span[0],
+        end_ms=span[1],
+    )
+
+
+def gap_event(terms: Terms, numbers: tuple[int, int], ended: GapEnd) -> UsageGapReported:
+    """Return what became of numbers that were passed over."""
+    return UsageGapReported(
+        team=terms.team,
+        lease=terms.lease,
+        node=terms.node,
+        attempt=terms.attempt,
+        first_seq=numbers[0],
+        end_seq=numbers[1],
+        ended=ended,
+    )

@@ -1,0 +1,80 @@
+"""From the bytes of a usage record to the record, or to a coded fault.
+
+Billing reads usage undecoded: what a source says wrongly is quarantined with its coordinates, like
+all usage that is not charged, instead of being a dead letter among others.
+"""
+
+from typing import Any, Final, TypeGuard
+
+from pydantic import ValidationError
+
+from walras_billing.usage_faults import Fault, UsageFault, amounts_fault, interval_fault
+from walras_contracts.json_path import json_path
+from walras_contracts.registry import (
+    UndecodableError,
+    UnknownVersionError,
+    decode_inner,
+    types_on,
+)
+from walras_contracts.strict_json import StrictJsonError, parse
+from walras_contracts.work import UsageMetered
+from walras_runtime.errors import PartitionStoppedError
+from walras_runtime.records import Record
+
+_TYPES: Final = types_on(UsageMetered.TOPIC)
+
+
+def decode_usage(record: Record) -> UsageMetered | Fault:
+    """Read a usage record; unknown fields of its version are ignored.
+
+    Raises
+    ------
+    PartitionStoppedError
+        It is of a version that this build does not know: charging past it would be wrong.
+    """
+    try:
+        event = decode_inner(record.type, record.value or b"", _TYPES)
+    except UnknownVersionError as error:
+        raise PartitionStoppedError(
+            f"{record.topic}/{record.partition}@{record.offset}: {error}; "
+            "deploy a build that knows it, then restart"
+        ) from error
+    except UndecodableError as error:
+        return _fault(record, error)
+    assert isinstance(event, UsageMetered)
+    return interval_fault(event.start_ms, event.end_ms) or event
+
+
+def _fault(record: Record, error: UndecodableError) -> Fault:
+    """Return the first fault by precedence of a record that does not decode."""
+    malformed = Fault(UsageFault.MALFORMED, str(error)[:500])
+    try:
+        body = parse(record.value or b"")
+    except StrictJsonError as unreadable:
+        return Fault(UsageFault.MALFORMED, unreadable.reason[:500])
+    if record.type not in _TYPES or not isinstance(body, dict):
+        return malformed
+    start_ms, end_ms = body.get("start_ms"), body.get("end_ms")
+    if _is_whole_or_none(start_ms) and _is_whole_or_none(end_ms):
+        found = interval_fault(start_ms, end_ms)
+        if found is not None:
+            return found
+    quantity, seq = body.get("quantity_macc"), body.get("seq")
+    limit, tariff = body.get("limit_micro"), body.get("tariff_ppm")
+    if _is_whole(quantity) and _is_whole(seq) and _is_whole_or_none(limit) and _is_whole(tariff):
+        found = amounts_fault(quantity, seq, limit, tariff)
+        if found is not None:
+            return found
+    if isinstance(error.__cause__, ValidationError):
+        first = error.__cause__.errors(include_url=False, include_input=False)[0]
+        if first["loc"] == ("work_class",) and first["type"] == "enum":
+            return Fault(UsageFault.UNKNOWN_CLASS, f"{json_path(first['loc'])}: {first['msg']}")
+    return malformed
+
+
+def _is_whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_whole_or_none(value: Any) -> TypeGuard[int | None]:
+    return value is None or _is_whole(value)
