@@ -7,145 +7,23 @@ from fractions import Fraction
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from walras_billing.settings import Settings
-from walras_billing.wiring import build
+from services.billing.tests.billing_bench import (
+    MINUTE_MS,
+    START_MS,
+    Bench,
+    pool,
+    price,
+    usage,
+)
 from walras_contracts.accounts import (
     AccountsChanged,
     PlatformDocument,
-    PoolDocument,
-    TeamAccount,
 )
-from walras_contracts.identifiers import partition_of
-from walras_contracts.market import PoolPrice, PricePublished
-from walras_contracts.money import BalancePublished, BudgetPublished
-from walras_contracts.quantities import PPM
-from walras_contracts.registry import decode_inner
-from walras_contracts.topics import load_topics
-from walras_contracts.work import UsageMetered, WorkClass
-from walras_runtime.memory.log import MemoryLog
-from walras_runtime.memory.runner import MemoryRunner, state_digest_input
-from walras_runtime.records import Barrier, Output, emit
+from walras_contracts.work import WorkClass
+from walras_runtime.memory.runner import state_digest_input
+from walras_runtime.records import Output, emit
 
-START_MS = 1_728_000_000
-MINUTE_MS = 60_000
-INPUTS = ("usage", "prices", "accounts")
 PROPERTY = settings(deadline=None, max_examples=12, phases=(Phase.explicit, Phase.generate))
-
-
-class Bench:
-    """All partitions of billing on a log."""
-
-    def __init__(self, *, crash: bool = False) -> None:
-        self.log = MemoryLog(load_topics())
-        self._spec = build(Settings(kafka_bootstrap="none"))
-        self._partitions = self.log.partitions("usage")
-        self._crash = crash
-        self._runners = [MemoryRunner(self._spec, self.log, p) for p in self._partitions]
-        self._number = -1
-
-    def step(self, minute: int, *given: Output) -> None:
-        self._number += 1
-        self.log.append(given)
-        barrier = Barrier(self._number, START_MS + minute * MINUTE_MS)
-        for topic in INPUTS:
-            for partition in self.log.partitions(topic):
-                self.log.append_barrier(topic, partition, barrier)
-        if self._crash:
-            self._runners = [MemoryRunner(self._spec, self.log, p) for p in self._partitions]
-        for runner in self._runners:
-            assert runner.advance() == 1
-
-    def published(self) -> list[BalancePublished | BudgetPublished]:
-        found = []
-        for topic in ("balances", "budgets"):
-            for partition in self.log.partitions(topic):
-                for entry in self.log.read(topic, partition, 0):
-                    if entry.payload is not None and entry.barrier is None:
-                        event = decode_inner(entry.type, entry.payload)
-                        assert isinstance(event, BalancePublished | BudgetPublished)
-                        assert partition == partition_of(event.team, len(self._partitions))
-                        found.append(event)
-        return found
-
-    def pending(self) -> dict[str, bytes]:
-        """What waits for a price, as a reader of the compacted topic sees it."""
-        latest = {
-            entry.key: entry.payload
-            for partition in self.log.partitions("charges.pending")
-            for entry in self.log.read("charges.pending", partition, 0)
-            if entry.barrier is None
-        }
-        return {key: payload for key, payload in latest.items() if payload is not None}
-
-    def balances(self) -> dict[str, BalancePublished]:
-        return {e.team: e for e in self.published() if isinstance(e, BalancePublished)}
-
-    def budgets(self) -> dict[str, BudgetPublished]:
-        return {e.team: e for e in self.published() if isinstance(e, BudgetPublished)}
-
-
-def pool(
-    incomes: dict[str, int],
-    *,
-    weight: int = 1_200_000,
-    version: int = 1,
-    minute: int = 0,
-    name: str = "p",
-) -> Output:
-    teams = tuple(TeamAccount(team=t, income_local_per_hour=i) for t, i in incomes.items())
-    return emit(
-        AccountsChanged(
-            version=version,
-            effective_ms=START_MS + minute * MINUTE_MS,
-            document=PoolDocument(pool=name, weight_micro_per_hour=weight, teams=teams),
-        )
-    )
-
-
-def price(minute: int, micro: int | None) -> Output:
-    pools = (
-        PoolPrice(pool="p", price_micro=micro, weight_micro_per_hour=1, local_income_per_hour=1),
-    )
-    return emit(
-        PricePublished(
-            market="a",
-            cycle=0,
-            market_time_ms=START_MS + minute * MINUTE_MS,
-            reference_price_micro=micro,
-            pools=pools,
-        )
-    )
-
-
-def usage(
-    start_minute: int,
-    *,
-    seq: int = 0,
-    team: str = "t1",
-    lease: str = "l1",
-    macc: int = 60_000,
-    work_class: WorkClass = WorkClass.MARKET,
-) -> Output:
-    """Return one minute of use; with 60 accelerators it costs the price."""
-    return emit(
-        UsageMetered(
-            lease=lease,
-            node="n",
-            attempt=1,
-            seq=seq,
-            team=team,
-            pool="p",
-            job="j",
-            market="a",
-            quantity_macc=macc,
-            start_ms=START_MS + start_minute * MINUTE_MS,
-            end_ms=START_MS + (start_minute + 1) * MINUTE_MS,
-            work_class=work_class,
-            billable=True,
-            limit_micro=None,
-            tariff_ppm=PPM,
-        )
-    )
 
 
 def test_income_is_minted_at_boundaries_a_grace_later_and_pro_rata_from_its_first_effect() -> None:

@@ -51,6 +51,8 @@ class Work:
     """By market the earliest time of the new prices that lies in time rated already."""
     cut: dict[UsageLine, None] = field(default_factory=dict)
     """Lines that lost time after they had been rated."""
+    new: dict[UsageLine, None] = field(default_factory=dict)
+    """Lines taken in this step; late ones are rated in it, as if never rated before."""
 
     @property
     def now_ms(self) -> int:
@@ -108,6 +110,7 @@ def _take_line(work: Work, line: UsageLine, record: Record) -> None:
         state.keep(loser)
         if loser.cuts:
             work.cut[loser] = None
+    work.new[line] = None
     state.keep(line)
     state.due.put(line.until_ms, line)
     state.old.put(line.end_ms, line.terms.source)
@@ -139,7 +142,7 @@ def _affected(work: Work) -> Iterable[UsageLine]:
             from_ms = work.late_prices.get(line.terms.series)
             if from_ms is None or line.end_ms <= from_ms or line.until_ms > clock_ms:
                 continue
-            if line not in work.cut and not line.terms.is_free:
+            if line not in work.cut and line not in work.new and not line.terms.is_free:
                 yield line
 
 
