@@ -26,6 +26,8 @@ class Money:
     teams: dict[str, set[str]]
     earned: dict[str, Fraction]
     spent: dict[str, Fraction]
+    charged: dict[str, Fraction]
+    """By the charge lines, where ``spent`` is counted from usage and prices."""
     minted: dict[str, Fraction]
 
 
@@ -55,7 +57,9 @@ def count(log: MemoryLog) -> Money:
                 share = Fraction(member["income_local_per_hour"], local)
                 earned[member["team"]] += weight * hours * share
                 teams[pool].add(member["team"])
-    return Money(balances, teams, earned, _spent(log, _settled_ms(log, boundary_ms)), minted)
+    settled_ms = _settled_ms(log, boundary_ms)
+    spent, charged = _spent(log, settled_ms - GRACE_MS), _charged(log, settled_ms)
+    return Money(balances, teams, earned, spent, charged, minted)
 
 
 def check(money: Money) -> None:
@@ -64,13 +68,14 @@ def check(money: Money) -> None:
     Raises
     ------
     AssertionError
-        A balance is not what its team earned less what it used; or a pool minted something else
-        than its weight.
+        A balance is not what its team earned less what it used, or the charge lines are something
+        else; or a pool minted something else than its weight.
     """
     for team, balance in money.balances.items():
         # An hour of income is far below the cap, so nothing expires.
         assert balance["expired_micro"] == 0, f"{team}: expired"
         assert balance["earned_micro"] == round(money.earned[team]), f"{team}: earned"
+        assert money.charged[team] == money.spent[team], f"{team}: charged"
         assert balance["spent_micro"] == round(money.spent[team]), f"{team}: spent"
         left = balance["earned_micro"] - balance["spent_micro"]
         assert balance["wallet_micro"] == left, f"{team}: wallet"
@@ -101,6 +106,23 @@ def _settled_ms(log: MemoryLog, boundary_ms: int) -> int:
     """Return the market time of the step that settled a boundary: the first after the grace."""
     times = [e.barrier.market_time_ms for e in log.read("usage", 0, 0) if e.barrier is not None]
     return min(time_ms for time_ms in times if time_ms >= boundary_ms + GRACE_MS)
+
+
+def _charged(log: MemoryLog, settled_ms: int) -> dict[str, Fraction]:
+    """Return what the charge lines of the steps up to a settlement add up to; each id once."""
+    charged: dict[str, Fraction] = defaultdict(Fraction)
+    seen: set[str] = set()
+    for partition in log.partitions("charges"):
+        for entry in log.read("charges", partition, 0):
+            if entry.barrier is not None and entry.barrier.market_time_ms >= settled_ms:
+                break
+            if entry.barrier is None and entry.payload is not None:
+                line = json.loads(entry.payload)
+                assert line["charge_id"] not in seen, f"{line['charge_id']}: charged twice"
+                seen.add(line["charge_id"])
+                # Micro-credits per hour and accelerator, times millionths, macc and ms.
+                charged[line["team"]] += Fraction(int(line["amount_numerator"]), 36 * 10**14)
+    return charged
 
 
 def _spent(log: MemoryLog, until_ms: int) -> dict[str, Fraction]:

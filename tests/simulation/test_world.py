@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from services.billing.tests.charge_audit import faults
 from tests.simulation import money
 from tests.simulation.world import Trouble, World
 from walras.scenario import load_scenario
@@ -163,6 +164,12 @@ def test_money_is_conserved(plain: World) -> None:
     assert sum(counted.spent.values()) > 0
 
 
+def test_every_charge_line_is_what_an_independent_audit_says(plain: World) -> None:
+    assert faults(plain.log) == []
+    assert len(money.documents(plain.log, "charges")) > 100
+    assert money.documents(plain.log, "usage.quarantined") == []
+
+
 def tampered(log: MemoryLog, topic: str, change: Callable[[dict[str, Any]], bool]) -> MemoryLog:
     """Return a copy of a log in which the last record that ``change`` accepts is changed."""
     entries = {where: list(held) for where, held in log.entries.items()}
@@ -187,6 +194,14 @@ def settled_use(use: dict[str, Any], factor: int) -> bool:
     return True
 
 
+def settled_line(line: dict[str, Any]) -> bool:
+    """Add one part in 3.6·10¹⁵ of a tick to a charge of the first half hour."""
+    if line["start_ms"] % 3_600_000 > 1_200_000 or line["price_micro"] == 0:
+        return False
+    line["amount_numerator"] = str(int(line["amount_numerator"]) + 1)
+    return True
+
+
 def more(document: dict[str, Any], *path: str) -> bool:
     """Add one tick, or one part in a thousand of something large."""
     *parents, last = path
@@ -199,14 +214,15 @@ def more(document: dict[str, Any], *path: str) -> bool:
 @pytest.mark.parametrize(
     ("topic", "change", "what"),
     [
-        ("usage", lambda use: settled_use(use, 2), "spent"),
+        ("usage", lambda use: settled_use(use, 2), "charged"),
+        ("charges", settled_line, "charged"),
         ("balances", lambda balance: more(balance, "spent_micro"), "spent"),
         ("balances", lambda balance: more(balance, "earned_micro"), "earned"),
         ("balances", lambda balance: more(balance, "wallet_micro"), "wallet"),
         ("balances", lambda balance: more(balance, "expired_micro"), "expired"),
         ("accounts", lambda change: more(change, "document", "weight_micro_per_hour"), "earned"),
     ],
-    ids=["usage", "spent", "earned", "wallet", "expired", "weight"],
+    ids=["usage", "charge", "spent", "earned", "wallet", "expired", "weight"],
 )
 def test_money_that_is_not_conserved_is_noticed(
     plain: World, topic: str, change: Callable[[dict[str, Any]], bool], what: str

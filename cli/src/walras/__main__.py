@@ -15,6 +15,7 @@ COMMANDS = (
     ("walras.simulate_command", "add_simulate_parser"),
     ("walras.archive_command", "add_archive_parser"),
     ("walras.replay_command", "add_replay_parser"),
+    ("walras.rate_command", "add_rate_parser"),
     ("walras.quota_command", "add_quota_parser"),
     ("walras.topics_command", "add_topics_parser"),
     ("walras.doctor_command", "add_doctor_parser"),

@@ -24,6 +24,7 @@ class Log:
     barriers: list[int] = field(default_factory=list)
     prices: list[tuple[int, Document]] = field(default_factory=list)
     usage: dict[tuple[str, int], Use] = field(default_factory=dict)
+    by_source: dict[str, list[Document]] = field(default_factory=lambda: defaultdict(list))
     charges: list[Document] = field(default_factory=list)
 
     def price(self, use: Document, at_ms: int, barrier: int) -> int | None:
@@ -53,24 +54,17 @@ class Log:
     def edges(self, use: Document) -> list[int]:
         """Return all instants within a record at which anything may change."""
         cuts = {price["market_time_ms"] for _, price in self.prices}
-        for _, other in self.usage.values():
-            cuts |= {other["start_ms"], other["end_ms"]} if same_source(use, other) else set()
+        for other in self.by_source[source_of(use)]:
+            cuts |= {other["start_ms"], other["end_ms"]}
         inside = {at for at in cuts if use["start_ms"] < at < use["end_ms"]}
         return sorted({use["start_ms"], use["end_ms"], *inside})
 
     def is_claimed(self, use: Document, at_ms: int) -> bool:
         """Whether a lower number of the source covers an instant."""
         return any(
-            same_source(use, other)
-            and other["seq"] < use["seq"]
-            and other["start_ms"] <= at_ms < other["end_ms"]
-            for _, other in self.usage.values()
+            other["seq"] < use["seq"] and other["start_ms"] <= at_ms < other["end_ms"]
+            for other in self.by_source[source_of(use)]
         )
-
-
-def same_source(use: Document, other: Document) -> bool:
-    """Whether two records are of one part of a lease in one attempt."""
-    return all(use[name] == other[name] for name in ("lease", "node", "attempt"))
 
 
 def read(log: MemoryLog) -> Log:
@@ -96,7 +90,9 @@ def read(log: MemoryLog) -> Log:
                     found.charges.append(json.loads(entry.payload or b""))
                 elif (partition, entry.offset) not in out:
                     use = json.loads(entry.payload or b"")
-                    found.usage.setdefault((source_of(use), use["seq"]), (number, use))
+                    if (source_of(use), use["seq"]) not in found.usage:
+                        found.usage[source_of(use), use["seq"]] = (number, use)
+                        found.by_source[source_of(use)].append(use)
     return found
 
 

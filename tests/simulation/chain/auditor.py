@@ -1,12 +1,13 @@
 """An auditor that follows the chain's log and refuses what must never be.
 
-It shares no code with the services.
+It shares no code with the services; charge lines are audited as billing's own tests do.
 """
 
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from services.billing.tests.charge_audit import faults
 from tests.simulation.chain.scenario import Scenario
 from tests.simulation.chain.world import MINUTE_MS, Restart, World, decoded
 from walras_contracts.capacity import NodePublished, NodeState
@@ -183,6 +184,11 @@ class Auditor:
         for key, count in self.finished.items():
             assert count <= 1, f"{key} finished {count} times"
             assert not count or self.left[key] == 0
+
+    def check_charges(self) -> None:
+        """What is metered and due is charged: once, whole, at the price of its position."""
+        wrong = faults(self.world.log)
+        assert not wrong, "; ".join(wrong[:5])
 
     def _new(self, topic: str) -> list[Event]:
         return decoded(self.world.events(topic, self._seen[topic]))

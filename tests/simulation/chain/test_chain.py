@@ -29,7 +29,9 @@ REPEATED = settings(PROPERTY, max_examples=6)
 @PROPERTY
 @given(seed=SEED)
 def test_every_step_keeps_devices_quota_gangs_and_run_time(seed: int) -> None:
-    play(seed, 22).check_usage()
+    auditor = play(seed, 22)
+    auditor.check_usage()
+    auditor.check_charges()
 
 
 def oracle_spent(auditor: Auditor) -> dict[str, Fraction]:
@@ -42,7 +44,8 @@ def oracle_spent(auditor: Auditor) -> dict[str, Fraction]:
             assert pool.price_micro is not None
             prices[event.market, pool.pool].append((event.market_time_ms, pool.price_micro))
     owed: dict[str, Fraction] = defaultdict(Fraction)
-    until_ms = START_MS + world.step * MINUTE_MS
+    # Use is charged a minute after its end.
+    until_ms = START_MS + (world.step - 1) * MINUTE_MS
     for usage in decoded(world.events("usage")):
         assert isinstance(usage, UsageMetered)
         if not usage.billable or usage.work_class is WorkClass.OPPORTUNISTIC:
@@ -219,6 +222,16 @@ def test_the_auditor_refuses_time_that_is_metered_twice() -> None:
     metered.append(metered[-1].model_copy(update={"lease": "twin", "seq": 0, "attempt": 9}))
     with pytest.raises(AssertionError, match="metered twice"):
         auditor.check_usage()
+
+
+def test_the_auditor_refuses_use_that_was_never_charged() -> None:
+    auditor, _ = first_with_usage()
+    auditor.check_charges()
+    for partition in auditor.world.log.partitions("charges"):
+        held = auditor.world.log.entries[("charges", partition)]
+        held[:] = [entry for entry in held if b'"price_micro":0,' in (entry.payload or b"")]
+    with pytest.raises(AssertionError, match="costs"):
+        auditor.check_charges()
 
 
 def test_the_auditor_refuses_usage_of_the_pool_that_was_left() -> None:

@@ -1,0 +1,1 @@
+"""Rating of usage files against price files, by the code that the billing service runs."""
