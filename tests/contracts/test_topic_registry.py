@@ -54,7 +54,7 @@ def test_compacted_topics_keep_their_records_for_a_day_at_least() -> None:
             assert topic.delete_retention_ms >= DAY_MS, topic.name
 
 
-@pytest.mark.parametrize("name", ["accounts", "usage", "prices"])
+@pytest.mark.parametrize("name", ["accounts", "usage", "prices", "charges"])
 def test_what_money_rests_on_is_never_compacted(name: str) -> None:
     assert TOPICS[name].cleanup == "delete"
 
@@ -67,7 +67,8 @@ def test_accounts_are_kept_for_ever() -> None:
     "names",
     [("demand", "accounts.requests", "queue", "accounts", "demand.rejected", "job.status",
       "state.intake"),
-     ("usage", "balances", "budgets", "state.billing")],
+     ("usage", "charges", "charges.pending", "usage.quarantined", "balances", "budgets",
+      "state.billing")],
 )  # fmt: skip
 def test_topics_of_a_worker_that_is_spread_by_partition_have_equally_many(
     names: tuple[str, ...],
