@@ -8,7 +8,7 @@ from typing import Any, Final, TypeGuard
 
 from pydantic import ValidationError
 
-from walras_billing.usage_faults import Fault, UsageFault, amounts_fault, interval_fault
+from walras_billing.usage_faults import DAY_MS, Fault, UsageFault, amounts_fault, interval_fault
 from walras_contracts.json_path import json_path
 from walras_contracts.registry import (
     UndecodableError,
@@ -42,7 +42,10 @@ def decode_usage(record: Record) -> UsageMetered | Fault:
     except UndecodableError as error:
         return _fault(record, error)
     assert isinstance(event, UsageMetered)
-    return interval_fault(event.start_ms, event.end_ms) or event
+    # The model has seen to the rest of what an interval must be.
+    if event.end_ms - event.start_ms > DAY_MS:
+        return interval_fault(event.start_ms, event.end_ms) or event
+    return event
 
 
 def _fault(record: Record, error: UndecodableError) -> Fault:
