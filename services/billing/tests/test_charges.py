@@ -21,7 +21,7 @@ from services.billing.tests.charge_audit import faults
 from walras_billing.prices import PriceHistory, Segment, View
 from walras_billing.rating import charge_id
 from walras_contracts.charges import GapEnd
-from walras_contracts.work import UsageMetered, WorkClass
+from walras_contracts.work import WorkClass
 from walras_runtime.errors import PartitionStoppedError
 from walras_runtime.memory.runner import state_digest_input
 from walras_runtime.records import Output
@@ -446,4 +446,3 @@ def test_the_days_contain_all_that_they_are_meant_to_contain() -> None:
         seen |= {f"gap {gap.ended.value}" for gap in bench.gaps()}
         seen |= {"pending"} if bench.pending() else set()
     assert seen == {"usage", "late_price", "overlap", "gap filled", "pending"}
-    assert UsageMetered.TOPIC == "usage"
