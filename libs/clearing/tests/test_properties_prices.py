@@ -13,6 +13,7 @@ from walras_clearing.instance import market_to_json, result_to_json
 from walras_clearing.model import ClearingResult
 from walras_clearing.reference import Book, team_open
 from walras_clearing.testing import COARSE, FINE_TICKS, Shape, draw_market
+from walras_clearing.validate import PRICE_MAX_MICRO
 
 RUNS = settings(deadline=None, max_examples=max(100, settings().max_examples))
 ABSENT = 10**30
@@ -437,7 +438,8 @@ def test_property_17_what_cannot_count_changes_no_price(market: Market) -> None:
     for index, team in enumerate(market.teams):
         price = before.pools[team.pool].price_micro
         if price:
-            jobs = (*team.jobs, Job("low", 777, price - 1))
+            # Prices may lie above every limit that is allowed.
+            jobs = (*team.jobs, Job("low", 777, min(price - 1, PRICE_MAX_MICRO)))
             extra[index] = replace(team, jobs=jobs)
     after = clear(replace(market, teams=tuple(extra), pools=(*market.pools, Pool("empty", 0))))
     assert after.reference_price_micro == before.reference_price_micro

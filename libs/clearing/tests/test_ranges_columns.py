@@ -171,6 +171,17 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "unknown_policy",
         "idle_own_supply",
     ),
+    # Views of one number each: nothing of that length is held.
+    "more jobs than 32 bits count": (
+        {"team_of_job": np.broadcast_to(np.int32(0), (2**31,))},
+        "above_maximum",
+        "team_of_job",
+    ),
+    "more teams than 32 bits count": (
+        {"pool_of_team": np.broadcast_to(np.int32(0), (2**31,))},
+        "above_maximum",
+        "pool_of_team",
+    ),
     "an order that repeats": ({"team_order": handles(1, 1)}, "duplicate_id", "team_order"),
     "an order of too many": ({"team_order": handles(0, 1, 1)}, "wrong_length", "team_order"),
     "an order of others": ({"team_order": handles(0, 2)}, "unknown_team", "team_order[1]"),

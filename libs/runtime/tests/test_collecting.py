@@ -35,6 +35,36 @@ def test_a_large_step_is_not_interrupted_and_its_garbage_is_gone_after_it() -> N
     assert int(left) < WORTH_A_LOOK
 
 
+THRESHOLD = """
+import gc, sys
+from walras_runtime import service
+from walras_runtime.settings import ServiceSettings
+
+async def nothing(*_, **__):
+    print(gc.get_threshold()[0], gc.get_freeze_count() > 1000)
+
+service.run_stages = nothing
+sys.argv = ["walras-service"]
+if {is_stage}:
+    service.service_main(ServiceSettings, lambda settings: None)
+else:
+    service.process_main(ServiceSettings, nothing)
+"""
+
+
+@pytest.mark.parametrize(("is_stage", "most"), [(True, IN_A_STEP), (False, WORTH_A_LOOK)])
+def test_only_a_process_with_a_step_loop_waits_for_that_loop(is_stage: bool, most: int) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", THRESHOLD.format(is_stage=is_stage)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+        env={"WALRAS_KAFKA_BOOTSTRAP": "nowhere:0"},
+    )
+    assert run.stdout.splitlines()[-1] == f"{most} True"
+
+
 @pytest.mark.parametrize(
     ("counts", "generation"),
     [

@@ -117,6 +117,13 @@ def test_changes_that_would_be_no_smaller_are_written_as_a_whole(kit: Any) -> No
     assert kinds(world, "a100") == ["key", "key"]
 
 
+def test_a_market_without_jobs_is_written_as_a_whole_since_changes_are_no_smaller(
+    kit: Any,
+) -> None:
+    world = advance(kit.world(), [[kit.supply("a100", 3000)], [], []])
+    assert kinds(world, "a100") == ["key", "key", "key"]
+
+
 def test_a_frame_of_very_many_rows_is_cut_into_parts_within_512_kib(kit: Any) -> None:
     world = kit.world()
     many, teams = 12_000, 300

@@ -7,6 +7,7 @@ import pytest
 
 from walras_clearing_service.books import Solver
 from walras_clearing_service.core import ClearingStage, Options
+from walras_clearing_service.frames import KEY_FRAME_EVERY
 from walras_clearing_service.job_table import REFUSED
 from walras_clearing_service.reports import SUMMARY_BYTES_MAX
 from walras_contracts.accounts import Gate, MarketDocument
@@ -70,6 +71,29 @@ def test_a_failed_check_halts_its_market_while_the_other_clears(kit: Any) -> Non
     assert world.prices("h100") == []
     assert len(world.prices("a100")) == 1
     assert [m.market for m in world.quotas("team-0")[0].markets] == ["a100"]
+
+
+@pytest.mark.parametrize("cleared_before", [0, 1])
+def test_what_leaves_a_market_between_two_halts_is_gone_when_it_clears_again(
+    kit: Any, cleared_before: int
+) -> None:
+    world = kit.world(solver=kit.failing(7000))
+    runner = world.runner()
+    account = world.document(kit.pool("pool-0", 10_000_000, {"team-0": 1}))
+    jobs = [kit.queued("team-0", name, 1000, gang=False) for name in ("a", "b", "c")]
+    world.feed(account, kit.supply("a100", 5000 if cleared_before else 7000), *jobs)
+    world.feed(kit.supply("a100", 7000), tombstone(JobQueued, "team-0/b", "team-0"))
+    world.feed()
+    world.feed(
+        kit.supply("a100", 9000),
+        tombstone(JobQueued, "team-0/c", "team-0"),
+        kit.queued("team-1", "d", 2000, gang=False),
+    )
+    runner.advance()
+    states = [r.state.value for r in world.records("a100")]
+    assert states == ["cleared" if cleared_before else "halted", "halted", "halted", "cleared"]
+    jobs_left, _ = world.folded("a100")[3]
+    assert sorted(jobs_left) == ["team-0/a", "team-1/d"]
 
 
 def test_the_last_quota_stands_while_a_market_is_halted(kit: Any) -> None:
@@ -145,6 +169,18 @@ def test_after_an_exception_the_books_are_built_anew(kit: Any) -> None:
     broken.clear()
     assert stage.step(step_at(kit, 1)) == calm.step(step_at(kit, 1))
     assert stage.step(step_at(kit, 2)) == calm.step(step_at(kit, 2))
+
+
+def test_a_key_frame_that_a_skipped_cycle_owed_is_written_in_the_next_one(kit: Any) -> None:
+    """A live leader that is overtaken just there must not leave readers without one."""
+    stage = stage_with(two_markets(kit), LIVE, kit.solver)
+    frames = []
+    for cycle in range(KEY_FRAME_EVERY + 3):
+        newest = cycle + LIVE.cycle_every if cycle == KEY_FRAME_EVERY else cycle
+        result = stage.step(step_at(kit, cycle, newest_ready=newest))
+        heads = [o.payload or b"" for o in result.outputs if o.topic == "cycles"]
+        frames.append(heads[0].partition(b'"frame":"')[2].partition(b'"')[0].decode())
+    assert frames[-4:] == ["changes", "none", "key", "changes"]
 
 
 @pytest.mark.parametrize("options", [LIVE, REPLAY], ids=["live", "replay"])

@@ -1,6 +1,7 @@
 """The stage is a function of the log: bytes out depend on nothing else (design §3)."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ STEPS = 40
 SEEDS = (1, 2, 3)
 
 
-def run(kit: Any, steps: Any, *, cycle_every: int = 1, crash: Any = None) -> Any:
+def run(
+    kit: Any, steps: Any, *, cycle_every: int = 1, crash: Any = None, solver: Any = None
+) -> Any:
     """Feed all steps to a stage; ``crash`` says after which steps the process is replaced."""
-    world = kit.world(cycle_every)
+    world = kit.world(cycle_every, solver=solver or kit.solver)
     runner = world.runner()
     for number, events in enumerate(steps):
         world.feed(*events)
@@ -47,6 +50,23 @@ def test_a_process_that_dies_after_every_step_decides_the_same(
     assert crashed.decided() == calm.decided()
     kinds = [{frame.kind for frame in world.frames("a100")} for world in (calm, crashed)]
     assert kinds == [{"key", "changes"}, {"key"}]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_process_that_dies_decides_the_same_where_markets_halt(kit: Any, seed: int) -> None:
+    def verify(market: Any, result: Any) -> Any:
+        odd = market.shared_supply_macc % 2000
+        return ("refused",) if odd else kit.solver.verify(market, result)
+
+    steps, solver = kit.steps(seed, STEPS), replace(kit.solver, verify=verify)
+    calm = run(kit, steps, solver=solver)
+    crashed = run(kit, steps, solver=solver, crash=lambda *_: True)
+    assert crashed.decided() == calm.decided()
+    reasons = [head.reason for market in kit.markets for head in calm.records(market)]
+    halts = [reason for reason in reasons if reason.startswith("verify_failed")]
+    assert len(halts) > 10, seed
+    # The library's own checker never found anything: no book held what its market had lost.
+    assert all("refused" in reason for reason in halts), seed
 
 
 @pytest.mark.parametrize("cycle_every", [1, 3])

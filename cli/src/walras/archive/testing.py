@@ -72,8 +72,9 @@ class CycleMaker:
         is_key = key or not self._framed
         frames = self._frames(jobs, teams, is_key=is_key)
         self._jobs, self._teams, self._framed = jobs, teams, True
-        head = self._head(market, MarketState.CLEARED).model_copy(
+        head = self._head(market).model_copy(
             update={
+                "state": MarketState.CLEARED,
                 "reference_price_micro": result.reference_price_micro,
                 "pools": _pools(market, result),
                 "frame": FrameKind.KEY if is_key else FrameKind.CHANGES,
@@ -86,7 +87,7 @@ class CycleMaker:
 
     def halted(self, market: Market) -> RecordedCycle:
         """Record a cycle in which the market was not cleared."""
-        return self._recorded(self._head(market, MarketState.HALTED), ())
+        return self._recorded(self._head(market), ())
 
     def _recorded(self, head: CycleRecorded, frames: Sequence[CycleFramed]) -> RecordedCycle:
         self.next_cycle += 1
@@ -95,13 +96,13 @@ class CycleMaker:
     def _time_ms(self) -> int:
         return self._start_ms + self.next_cycle * INTERVAL_MS
 
-    def _head(self, market: Market, state: MarketState) -> CycleRecorded:
+    def _head(self, market: Market) -> CycleRecorded:
         return CycleRecorded(
             market=self.market,
             cycle=self.next_cycle,
             barrier=6 * self.next_cycle,
             market_time_ms=self._time_ms(),
-            state=state,
+            state=MarketState.HALTED,
             reason="",
             input_digest=f"{self.next_cycle:032x}",
             late_inputs=(),

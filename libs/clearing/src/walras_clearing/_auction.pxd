@@ -13,6 +13,7 @@ cdef class Auction:
     cdef int64_t shared      # S: with what pools lend
     cdef int64_t reserve
     cdef int64_t price       # P, or ABSENT
+    cdef int64_t start       # where the search for P starts: the last P above 0, or a guess
     cdef bint lends
     cdef bint strict
     cdef bint rough          # prices to one part in a hundred will do

@@ -71,10 +71,10 @@ cdef class Auction:
 
     def __cinit__(self, Demand rows):
         self.rows = rows
-        self.price = ABSENT
+        self.price = self.start = ABSENT
 
     cdef int solve(self) except -1 nogil:
-        """Find all prices and purchases; `price` may hold a hint."""
+        """Find all prices and purchases; `start` may hold a hint."""
         cdef int64_t k, total = 0
         cdef Pool* pool
         self.rows.refresh()
@@ -136,7 +136,7 @@ cdef class Auction:
                 self.price = 0
                 return 0
             low = 1
-        probe = min(max(self.price, low), high)
+        probe = min(max(self.start, low), high)
         while low < high:
             if probe >= high:
                 probe = high - 1
@@ -153,7 +153,7 @@ cdef class Auction:
                     self.purchases.up, self.purchases.down, turn,
                 )
             turn += 1
-        self.price = high
+        self.price = self.start = high
         return 0
 
     cdef int _fits(self, int64_t price, bint* fit) except -1 nogil:

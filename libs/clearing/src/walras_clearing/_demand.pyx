@@ -92,7 +92,6 @@ cdef class Demand(Rows):
         cdef Pool* pool
         for i in range(self.dirty_count):
             team = self.dirty_list[i]
-            self.dirty[team] = 0
             pool = &self.pools[self.pool_of[team]]
             if pool.high < pool.low:
                 continue
@@ -103,6 +102,9 @@ cdef class Demand(Rows):
                 pool.low, pool.high = 0, -1
                 continue
             self._write_steps(member, count, above)
+        # Only now: where memory ran out on the way, the list is worked through again.
+        for i in range(self.dirty_count):
+            self.dirty[self.dirty_list[i]] = 0
         self.dirty_count = 0
         for i in range(self.pool_count):
             self.pools[i].narrow = FIRST
@@ -150,8 +152,15 @@ cdef class Demand(Rows):
 
     cdef int open_window(self, Pool* pool, int64_t price) except -1 nogil:
         """Make a window around a price, at which and a tick below which demand can be read."""
+        cdef bint made = False
         self._choose_window(pool, price)
-        self._fill_window(pool)
+        try:
+            self._fill_window(pool)
+            made = True
+        finally:
+            if not made:
+                # Memory ran out on the way: steps may point nowhere.
+                pool.low, pool.high = 0, -1
         self.windows += 1
         return 0
 

@@ -39,7 +39,7 @@ cdef struct Bag:
 
 
 cdef struct Member:
-    # What a sweep over a pool reads of one team: one line of the cache.
+    # What a sweep over a pool reads of one team, and all it reads while prices move little.
     int64_t budget       # 1000·b, so that ⌊budget / p⌋ is what p µcr buys, in macc
     Step here            # the last step above the price that was read last,
     Step below           # and the one after it

@@ -142,11 +142,14 @@ cdef class Rows:
         self.bid = <int64_t*>grown(self.bid, before * 8, bytes8)
         self.dirty = <char*>grown(self.dirty, before, max(1, teams))
         self.dirty_list = <int32_t*>grown(self.dirty_list, self.dirty_count * 4, bytes8)
-        self.pool_of = <int32_t*>grown(self.pool_of, 0, bytes8)
-        self.member_of = <int64_t*>grown(self.member_of, 0, bytes8)
-        self.members = <Member*>grown(self.members, 0, max(1, teams) * sizeof(Member))
-        self.team_of = <int32_t*>grown(self.team_of, 0, bytes8)
-        self.step_room = <int64_t*>grown(self.step_room, 0, bytes8)
+        # All is written anew, but where memory runs out here the old content stands.
+        self.pool_of = <int32_t*>grown(self.pool_of, before * 4, bytes8)
+        self.member_of = <int64_t*>grown(self.member_of, before * 8, bytes8)
+        self.members = <Member*>grown(
+            self.members, before * sizeof(Member), max(1, teams) * sizeof(Member)
+        )
+        self.team_of = <int32_t*>grown(self.team_of, before * 4, bytes8)
+        self.step_room = <int64_t*>grown(self.step_room, before * 8, bytes8)
         self.teams = teams
         for k in range(self.pool_count):
             pool = &self.pools[k]
@@ -219,6 +222,16 @@ cdef class Rows:
         cdef Row* row
         cdef Pool* pool
         self._empty()
+        # Memory first: where there is none, nothing has been taken.
+        self.arena_room = 0
+        free(self.rows)
+        self.rows = NULL
+        self.rows = <Row*>fresh(count * sizeof(Row))
+        if key != NULL:
+            free(self.keys)
+            self.keys = NULL
+            self.keys = <int32_t*>fresh(count * 4)
+            self.arena_room = count
         for i in range(count):
             check_row(i, team[i], self.teams, size[i], limit[i])
             self.bags[team[i]].room += 1
@@ -237,13 +250,6 @@ cdef class Rows:
         for i in range(self.teams):
             self.bags[i].first = at
             at += self.bags[i].room
-        free(self.rows)
-        self.rows = NULL
-        self.rows = <Row*>fresh(count * sizeof(Row))
-        if key != NULL:
-            free(self.keys)
-            self.keys = NULL
-            self.keys = <int32_t*>fresh(count * 4)
         self.keyed, self.quantity = key != NULL, quantity
         self.arena_room, self.used, self.total = count, count, count
         for i in range(count):
@@ -289,9 +295,13 @@ cdef class Rows:
         sum_held(key, self.quantity, size)
         self.know(<int64_t>key + 1)
         self.keyed = True
-        if self.place[key] >= 0 and self.holder[key] != team:
-            self.take(key)
         bag = &self.bags[team]
+        if self.place[key] < 0 or self.holder[key] != team:
+            # Room first: where there is no memory, the job stays as it was.
+            if bag.count == bag.room:
+                self._room_for(bag)
+            if self.place[key] >= 0:
+                self.take(key)
         pool = &self.pools[self.pool_of[team]]
         wanted = bag.wanted
         if self.place[key] >= 0:
@@ -304,8 +314,6 @@ cdef class Rows:
                 bag.idle -= row.size
             self.quantity -= row.size
         else:
-            if bag.count == bag.room:
-                self._room_for(bag)
             at = bag.first + bag.count
             bag.count += 1
             pool.rows += 1
@@ -398,7 +406,10 @@ cdef class Rows:
         if 2 * self.wasted < self.used:
             return 0
         rows = <Row*>fresh(self.arena_room * sizeof(Row))
-        keys = <int32_t*>fresh(self.arena_room * 4)
+        keys = <int32_t*>allocate(self.arena_room * 4, False)
+        if keys == NULL:
+            free(rows)
+            return no_memory()
         for i in range(self.teams):
             bag = &self.bags[i]
             for j in range(bag.count):

@@ -323,7 +323,7 @@ cdef class Kernel:
     def hint(self, int64_t price, const int64_t[::1] pools):
         """Say where to start the search: prices near the expected ones."""
         cdef int64_t k
-        self.auction.price = price
+        self.auction.start = price
         self.started = True
         for k in range(self.rows.pool_count):
             expect(&self.rows.pools[k].curve, self.rows.pools[k].supply, price, pools[k])
@@ -335,7 +335,8 @@ cdef class Kernel:
         cdef Settlement settlement
         if not self.started and rows.total > ESTIMATED_ABOVE:
             self._estimate()
-        self.started = True
+        # An empty market says nothing about where prices are.
+        self.started = self.started or rows.total > 0
         with nogil:
             self.auction.solve()
         settlement = Settlement(self.auction, self.order)
@@ -376,6 +377,6 @@ cdef class Kernel:
         rough.lends = self.auction.lends
         with nogil:
             rough.solve()
-        self.auction.price = rough.price
+        self.auction.start = rough.price
         for k in range(rows.pool_count):
             rows.pools[k].curve = some.pools[k].curve

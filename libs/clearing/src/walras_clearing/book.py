@@ -22,7 +22,7 @@ from walras_clearing.model import IdleOwnSupply, Margin
 from walras_clearing.validate import BIDS_MAX_MICRO_PER_HOUR, QUANTITY_MAX_MACC, WEIGHT_MAX
 
 JOB_KEY_BOUND: Final = 2**27
-"""Job keys lie below it; a book holds a table of that many numbers at most."""
+"""Job keys lie below it; a book holds two tables of that many numbers at most (1 GiB)."""
 
 
 class Book:
@@ -106,9 +106,9 @@ class Book:
         bids = np.zeros(count, np.int64)
         bids[: len(self._bids)] = self._bids
         check_bids(bids, pools, self._pools)
+        self._kernel.set_teams(pools, order)
         self._pool_of_team, self._bids = pools.copy(), bids
         self._team_order = None if order is None else order.copy()
-        self._kernel.set_teams(pools, order)
 
     def set_bid(self, team: int, bid_micro_per_hour: int) -> None:
         """Set what one team may spend, in µcr per hour."""

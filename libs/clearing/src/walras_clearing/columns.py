@@ -1,6 +1,6 @@
 """Checks of markets in columns: kinds, lengths and ranges of design §4."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from walras_clearing.validate import (
     WEIGHT_MAX,
 )
 
+ROWS_MAX: Final = 2**31 - 1
+"""Most teams, and most jobs, of a market in columns."""
+
 
 def checked(market: MarketArrays) -> MarketArrays:
     """Return the market with columns as the kernel takes them; jobs are checked by the kernel.
@@ -24,8 +27,8 @@ def checked(market: MarketArrays) -> MarketArrays:
         A column has the wrong kind of values or the wrong length, or a value is out of range.
     """
     pools = len(market.own_supply_macc)
-    teams = len(market.pool_of_team)
-    jobs = len(market.team_of_job)
+    teams = _rows("pool_of_team", market.pool_of_team)
+    jobs = _rows("team_of_job", market.team_of_job)
     pool_of_team = numbers("pool_of_team", market.pool_of_team, teams, pools, "unknown_pool")
     bids = column("bid_micro_per_hour", market.bid_micro_per_hour, teams, BIDS_MAX_MICRO_PER_HOUR)
     check_bids(bids, pool_of_team, pools)
@@ -46,6 +49,15 @@ def checked(market: MarketArrays) -> MarketArrays:
         margin=market.margin,
         team_order=order_of(market.team_order, teams),
     )
+
+
+def _rows(name: str, values: Any) -> int:
+    # The kernel counts the jobs of a team, and the teams, in 32 bits.
+    rows = len(values)
+    if rows > ROWS_MAX:
+        message = f"has {rows} rows, must not exceed {ROWS_MAX}"
+        raise ClearingInputError("above_maximum", name, message)
+    return rows
 
 
 def check_policies(reserve_price_micro: int, idle_own_supply: str, margin: str) -> None:

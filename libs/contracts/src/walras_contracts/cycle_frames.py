@@ -52,6 +52,7 @@ class FoldedMarket:
     jobs: dict[str, FoldedJob] = field(default_factory=dict)
     parts_missing: int = 0
     _next_part: int = 0
+    _kind: str = ""
 
     @property
     def is_whole(self) -> bool:
@@ -70,8 +71,9 @@ class FoldedMarket:
         ------
         FrameError
             ``foreign_frame``: it is of another market. ``no_key_frame``: changes, but nothing to
-            change. ``frame_out_of_order``: its cycle or its part is not the next. ``unknown_row``:
-            it removes what is not there. After a raise only a key frame can follow.
+            change. ``frame_out_of_order``: its cycle or its part is not the next, or it contradicts
+            the parts before it. ``unknown_row``: it removes what is not there. After a raise only a
+            key frame can follow; a foreign frame changes nothing.
         """
         if frame.market != self.market:
             raise FrameError("foreign_frame", f"{frame.record_key()} is not of {self.market}")
@@ -80,6 +82,7 @@ class FoldedMarket:
             self.teams.clear()
             self.jobs.clear()
         self.cycle = frame.cycle
+        self._kind = frame.kind
         self._next_part = frame.part + 1
         self.parts_missing = frame.parts - self._next_part
         self._remove(frame)
@@ -104,7 +107,10 @@ class FoldedMarket:
                 raise FrameError("no_key_frame", f"{name} changes a market that is not known")
             if not self.is_whole or frame.cycle <= self.cycle:
                 raise self._broken(name)
-        elif self.is_whole or (frame.cycle, frame.part) != (self.cycle, self._next_part):
+            return
+        parts = self._next_part + self.parts_missing
+        expected = (self.cycle, self._kind, self._next_part, parts)
+        if self.is_whole or (frame.cycle, frame.kind, frame.part, frame.parts) != expected:
             raise self._broken(name)
 
     def _remove(self, frame: CycleFramed) -> None:

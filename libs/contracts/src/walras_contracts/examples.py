@@ -19,7 +19,14 @@ from walras_contracts.demand import JobSubmitted
 from walras_contracts.event import Event
 from walras_contracts.identifiers import ID_PATTERN, JOB_KEY_PATTERN
 from walras_contracts.json_schema import Schema, schema_of
-from walras_contracts.market import FRAME_JOB_COLUMNS, FRAME_TEAM_COLUMNS, CycleFramed
+from walras_contracts.market import (
+    FRAME_JOB_COLUMNS,
+    FRAME_TEAM_COLUMNS,
+    CycleFramed,
+    CycleRecorded,
+    FrameKind,
+    MarketState,
+)
 from walras_contracts.work import LeaseGranted, UsageMetered
 
 E = TypeVar("E", bound=Event)
@@ -135,10 +142,26 @@ def _lease(document: dict[str, Any]) -> None:
 
 def _frame(document: dict[str, Any]) -> None:
     _part(document, CycleFramed)
-    for columns in (FRAME_JOB_COLUMNS, FRAME_TEAM_COLUMNS):
-        shortest = min(len(document[name]) for name in columns)
-        for name in columns:
-            document[name] = document[name][:shortest]
+    for columns, removed in (
+        (FRAME_JOB_COLUMNS, "removed_jobs"),
+        (FRAME_TEAM_COLUMNS, "removed_teams"),
+    ):
+        # Of rows with one name the last counts; the shortest column says how many there are.
+        rows = {row[0]: row for row in zip(*(document[name] for name in columns), strict=False)}
+        for place, name in enumerate(columns):
+            document[name] = [row[place] for row in rows.values()]
+        gone = [] if document["kind"] == "key" else dict.fromkeys(document[removed])
+        document[removed] = [name for name in gone if name not in rows]
+
+
+def _head(document: dict[str, Any]) -> None:
+    if document["state"] != MarketState.CLEARED:
+        document["frame"] = FrameKind.NONE.value
+        document["frames"] = document["jobs"] = document["teams"] = 0
+        return
+    if document["frame"] == FrameKind.NONE:
+        document["frame"] = FrameKind.KEY.value
+    document["frames"] = max(1, document["frames"])
 
 
 def _part(document: dict[str, Any], model: type[Event]) -> None:
@@ -164,6 +187,7 @@ _REPAIRS: dict[type[Event], Callable[[dict[str, Any]], None]] = {
     ChargePending: _interval,
     LeaseGranted: _lease,
     CycleFramed: _frame,
+    CycleRecorded: _head,
     JobSubmitted: _job,
 }
 """Rules between fields, which a JSON Schema does not state."""

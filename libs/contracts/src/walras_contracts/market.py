@@ -168,6 +168,17 @@ class CycleRecorded(Event):
     teams: Count
     """Teams that took part."""
 
+    @model_validator(mode="after")
+    def _frame_fits_the_state(self) -> Self:
+        is_cleared, is_framed = self.state is MarketState.CLEARED, self.frame is not FrameKind.NONE
+        counts = (self.frames, self.jobs, self.teams)
+        parts_fit = self.frames > 0 if is_framed else not any(counts)
+        if is_cleared != is_framed or not parts_fit:
+            raise ValueError(
+                f"{self.state} with a frame of {self.frame}, with (parts, jobs, teams) {counts}"
+            )
+        return self
+
     def record_key(self) -> str:
         """Key: market and cycle."""
         return f"{self.market}/{self.cycle}"
@@ -218,6 +229,11 @@ class CycleFramed(Event):
             lengths = [len(getattr(self, name)) for name in columns]
             if min(lengths) != max(lengths):
                 raise ValueError(f"columns {', '.join(columns)} have lengths {lengths}")
+        if self.kind == "key" and (self.removed_jobs or self.removed_teams):
+            raise ValueError("a key frame removes nothing")
+        for rows, gone in ((self.job_keys, self.removed_jobs), (self.teams, self.removed_teams)):
+            if len({*rows, *gone}) < len(rows) + len(gone):
+                raise ValueError("a job or a team occurs twice")
         return self
 
     def record_key(self) -> str:

@@ -15,10 +15,19 @@ PER_OLDER: Final = 20
 """So many looks at younger containers for one at those that survived them."""
 
 
-def collect_between_steps() -> None:
-    """Leave collecting to :func:`collect_when_idle`, and what exists now alone for ever."""
+def collect_less_often() -> None:
+    """Leave what exists now alone for ever, and look at the rest less often than by default."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(WORTH_A_LOOK, PER_OLDER, PER_OLDER)
+
+
+def collect_between_steps() -> None:
+    """As :func:`collect_less_often`, and leave collecting to :func:`collect_when_idle`.
+
+    Only for a process with a step loop: nobody else would collect.
+    """
+    collect_less_often()
     gc.set_threshold(IN_A_STEP, PER_OLDER, PER_OLDER)
 
 

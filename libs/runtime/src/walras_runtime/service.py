@@ -11,7 +11,7 @@ import structlog
 
 from walras_contracts.topics import Topic, load_topics
 from walras_runtime.clock import incarnation
-from walras_runtime.collecting import collect_between_steps
+from walras_runtime.collecting import collect_between_steps, collect_less_often
 from walras_runtime.errors import FencedError, TopicMismatchError
 from walras_runtime.health import Health, serve_health
 from walras_runtime.kafka.election import campaign
@@ -36,6 +36,7 @@ def service_main(settings_class: type[S], build: Callable[[S], StageSpec]) -> No
     """Run a deciding service until a signal, and exit with a code that says how it ended."""
 
     async def serve(settings: S, stop: asyncio.Event, telemetry: Telemetry, health: Health) -> None:
+        collect_between_steps()
         await run_stages(build(settings), settings, stop, telemetry, health)
 
     process_main(settings_class, serve)
@@ -62,7 +63,7 @@ def process_main(settings_class: type[S], serve: Serve[S]) -> None:
         sys.stdout.write("settings are usable\n")
         sys.exit(EXIT_OK)
     configure_logs(settings_class.SERVICE, settings.log_level)
-    collect_between_steps()
+    collect_less_often()
     sys.exit(asyncio.run(_supervise(settings, serve)))
 
 

@@ -119,6 +119,10 @@ class Books:
         self._solver = solver
         self._held: dict[str, _Held] = {}
 
+    def held(self) -> frozenset[str]:
+        """Return the markets that have a book."""
+        return frozenset(self._held)
+
     def drop(self, market: str) -> None:
         """Forget a market's book; the next cycle builds it anew."""
         self._held.pop(market, None)

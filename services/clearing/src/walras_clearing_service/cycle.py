@@ -113,7 +113,8 @@ def decide(
         markets.books.drop_all()
         raise
     cleared = {o.market.market: o.cleared for o in outcomes if o.cleared is not None}
-    for name in sorted(markets.framed.keys() - cleared.keys()):
+    # A market that halted has a book that the columns know nothing of, framed before or not.
+    for name in sorted((markets.framed.keys() | markets.books.held()) - cleared.keys()):
         markets.forget(name, jobs)
     for name, kept in cleared.items():
         remember_offer(jobs, name, kept.offer, found[name])
@@ -174,10 +175,11 @@ class _Cycle:
     def _accepted(
         self, name: str, offer: Offer, result: ClearedArrays, difference: Difference
     ) -> Cleared:
-        now = FramedTeams.of(self.teams, offer, self.plan.bids[name], result)
+        cycle, bids = self.cycle_input.cycle, self.plan.bids[name]
+        now = FramedTeams.of(cycle, self.teams, offer, bids, result)
         frame = Framed(
             market=name,
-            cycle=self.cycle_input.cycle,
+            cycle=cycle,
             market_time_ms=self.cycle_input.market_time_ms,
             jobs=self.jobs,
             teams=self.teams,

@@ -35,8 +35,9 @@ POWERS: Final = 10 ** np.arange(1, 19, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FramedTeams:
-    """A market's teams as they were framed last; one row a team, `present` where it was."""
+    """A market's teams as they were framed in a cycle; one row a team, `present` where it was."""
 
+    cycle: int
     present: NDArray[np.bool_]
     pool: NDArray[np.int32]
     bid_micro_per_hour: NDArray[np.int64]
@@ -44,7 +45,9 @@ class FramedTeams:
     opportunistic_macc: NDArray[np.int64]
 
     @staticmethod
-    def of(teams: TeamTable, offer: Offer, bids: Bids, result: ClearedArrays) -> "FramedTeams":
+    def of(
+        cycle: int, teams: TeamTable, offer: Offer, bids: Bids, result: ClearedArrays
+    ) -> "FramedTeams":
         """Return the teams of a cleared market."""
         columns = []
         for column in (result.allocated_macc, result.opportunistic_macc):
@@ -52,7 +55,7 @@ class FramedTeams:
             filled = np.zeros(len(teams), dtype=np.int64)
             filled[: len(column)] = column
             columns.append(filled)
-        return FramedTeams(offer.takes_part, teams.pool, bids, *columns)
+        return FramedTeams(cycle, offer.takes_part, teams.pool, bids, *columns)
 
     def changed_since(self, before: "FramedTeams") -> NDArray[np.bool_]:
         """Return which teams are present and new or different."""
@@ -110,8 +113,10 @@ class Framed:
     def frame(self) -> Frame:
         """Return the frame: of changes, or a key frame where one is due or no larger."""
         kind, rows = FrameKind.KEY, self._whole()
-        if self.before is not None and self.cycle % KEY_FRAME_EVERY:
-            changes = self._changes(self.before)
+        # Not "in every 60th cycle": a live leader may skip just that one.
+        before, period = self.before, self.cycle // KEY_FRAME_EVERY
+        if before is not None and period == before.cycle // KEY_FRAME_EVERY:
+            changes = self._changes(before)
             if changes.is_smaller_than(rows):
                 kind, rows = FrameKind.CHANGES, changes
         rows.sort()
@@ -176,7 +181,7 @@ class _Rows:
     def is_smaller_than(self, other: "_Rows") -> bool:
         """Whether these rows take fewer bytes than others."""
         bytes_here = int(self.bytes().sum())
-        return bytes_here <= other.bytes_min() or bytes_here < int(other.bytes().sum())
+        return bytes_here < other.bytes_min() or bytes_here < int(other.bytes().sum())
 
     def bytes_min(self) -> int:
         """Return a number of bytes that the rows take in any case, found at no cost."""

@@ -58,6 +58,8 @@ COLUMNS: Final[dict[str, tuple[type[np.generic], int]]] = {
     "offered_limit_micro": (np.int64, 0),
 }
 """Columns with their type and the value of an unused row."""
+KEY_BYTES_MAX = 255
+"""A job's key is no longer (contracts: two ids and a slash)."""
 
 
 class JobTable:
@@ -243,7 +245,8 @@ class JobTable:
         self._handles[key] = handle
         self.team[handle] = self.teams.number(key.partition("/")[0])
         self.key_hash[handle] = hash_of(key)
-        self.key_bytes[handle] = len(key)
+        # A foreign tombstone may name what can be no job; it has no row in any frame.
+        self.key_bytes[handle] = min(len(key), KEY_BYTES_MAX)
         return handle
 
     def _grow(self, size: int) -> None:
