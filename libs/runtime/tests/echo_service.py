@@ -188,7 +188,9 @@ class FaultyRunner(StepRunner):
                 task = asyncio.ensure_future(send(node, request, **options))
                 for _ in range(20):
                     await asyncio.sleep(0)
-                    assert not task.done()
+                    if task.done():
+                        # A quick broker: the transaction is decided, which the table allows too.
+                        break
                 kill_now()
             return await send(node, request, **options)
 
