@@ -158,10 +158,7 @@ bench: setup ## events per second and barrier-to-quota times, with this machine'
 
 # --- the clearing core ----------------------------------------------------------------------------
 
-# The conic solver is a rival of the bench and of nothing else: it stays out of the environment until here.
 bench-clearing: $(ENVIRONMENT) ## the clearing core against its bounds and rivals, about ten minutes
-	@$(UV) sync --all-packages --locked --inexact --group bench --quiet \
-	  || echo "bench-clearing: the conic solver cannot be installed; its rows will say so" >&2
 	@$(RUN) python -m libs.clearing.benchmarks $(BENCH_ARGS)
 
 fuzz: $(ENVIRONMENT) ## mutated instances into `walras clear`, for SECONDS=300

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from libs.clearing.benchmarks.instances import MACC_PER_ACCELERATOR
 from walras_clearing.arrays import NO_LIMIT, MarketArrays
 
-# Its types change from version to version, and it is not installed everywhere.
+# Its types change from version to version.
 cvxpy: Any = import_module("cvxpy")
 
 MICRO: Final = 1_000_000

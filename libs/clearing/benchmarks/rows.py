@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Final
 
 from libs.clearing.benchmarks import cold, rival_rows, warm
-from libs.clearing.benchmarks.figures import Figure, at_least
+from libs.clearing.benchmarks.figures import Figure
 from libs.clearing.benchmarks.instructions import counted_rows
 from libs.clearing.benchmarks.setting import Setting
 
@@ -19,10 +18,6 @@ def _conic(
     setting: Setting, *, jobs: int, agreement: float, tolerance: float, bound: float
 ) -> Iterator[Figure]:
     """Load the solver for its own rows alone: it takes time, and memory that others measure."""
-    if find_spec("cvxpy") is None or find_spec("clarabel") is None:
-        work = f"CVXPY and Clarabel, {jobs:,} jobs"
-        note = "cvxpy is not installed here: uv sync --group bench"
-        return iter((Figure(work, None, "× faster", at_least(bound), note=note),))
     module = import_module("libs.clearing.benchmarks.conic_row")
     figures: Iterator[Figure] = module.against_conic(
         setting, jobs, agreement=agreement, tolerance=tolerance, bound=bound

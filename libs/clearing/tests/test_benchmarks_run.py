@@ -11,7 +11,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from libs.clearing.benchmarks.books import Changes, differences, expect_cold_result, filled_book
+from libs.clearing.benchmarks.books import Changes, differences, expect_cold_result
+from libs.clearing.benchmarks.conic import solve
 from libs.clearing.benchmarks.figures import BenchError, Figure, at_least, at_most
 from libs.clearing.benchmarks.instances import Scale, draw_arrays, scale_of
 from libs.clearing.benchmarks.instructions import (
@@ -27,10 +28,11 @@ from libs.clearing.benchmarks.nested_bisection import NestedBisection
 from libs.clearing.benchmarks.rival_rows import expect_same_prices
 from libs.clearing.benchmarks.rows import ROWS
 from libs.clearing.benchmarks.timing import by_turns, ratio, timing
-from walras_clearing import clear, clear_arrays
+from walras_clearing import Book, clear, clear_arrays
 from walras_clearing.arrays import ABSENT, NO_LIMIT, MarketArrays
 from walras_clearing.model import Market
 from walras_clearing.testing import draw_market
+from walras_launcher.pytest_plugin import missing
 
 RIVALS = pytest.mark.parametrize("narrowed", [False, True], ids=["as published", "narrowed"])
 
@@ -113,7 +115,7 @@ def test_a_rival_that_is_wrong_by_one_tick_gives_no_figure() -> None:
 
 
 def test_a_warm_result_that_is_not_the_cold_one_gives_no_figure() -> None:
-    book = filled_book(draw_arrays(scale_of(2_000), 1))
+    book = Book.of(draw_arrays(scale_of(2_000), 1))
     result = book.clear()
     expect_cold_result(book, result)
     assert list(differences(result, result)) == []
@@ -222,17 +224,15 @@ def test_counting_the_same_clear_twice_gives_nearly_the_same_number() -> None:
     try:
         first, second = count("warm"), count("warm")
     except NotCounted as error:
-        pytest.skip(str(error))
+        missing("valgrind", error)
     assert abs(first - second) < 0.005 * first
 
 
 @pytest.mark.parametrize("merged", [False, True], ids=["a piece a job", "merged pieces"])
 @pytest.mark.parametrize("seed", range(2))
 def test_the_conic_solver_agrees_with_the_library_on_the_price(seed: int, merged: bool) -> None:
-    pytest.importorskip("cvxpy")
-    conic = pytest.importorskip("libs.clearing.benchmarks.conic")
     market = draw_arrays(Scale(1_000, random.Random(seed).choice((10, 100)), 1, True), seed)
     price = clear_arrays(market).reference_price_micro
     assert price
-    answer = conic.solve(market, tolerance=1e-9, merged=merged)
+    answer = solve(market, tolerance=1e-9, merged=merged)
     assert abs(answer.price_micro / price - 1) < 1e-6

@@ -20,7 +20,7 @@ from walras_launcher.ladder import open_broker, open_redis, plan_broker, plan_re
 from walras_launcher.redis import RedisServer, start_redis
 from walras_launcher.running import Broker, Redis
 
-Leg = Literal["broker", "redis", "docker"]
+Leg = Literal["broker", "redis", "docker", "sanitizers", "valgrind"]
 
 REQUIRE_VARIABLE = "WALRAS_REQUIRE"
 WAIVE_VARIABLE = "WALRAS_WAIVE"
@@ -51,7 +51,7 @@ def required(leg: Leg, environment: Mapping[str, str]) -> bool:
     Parameters
     ----------
     leg
-        ``broker``, ``redis`` or ``docker``.
+        What the test needs, such as ``broker`` or ``docker``.
     environment
         Variables to look at.
     """
@@ -61,7 +61,7 @@ def required(leg: Leg, environment: Mapping[str, str]) -> bool:
     return in_ci or leg in _words(environment.get(REQUIRE_VARIABLE, ""))
 
 
-def missing(leg: Leg, error: LauncherError) -> NoReturn:
+def missing(leg: Leg, error: Exception) -> NoReturn:
     """Skip or fail the test that needs a leg, with the reason."""
     if required(leg, os.environ):
         pytest.fail(f"the {leg} leg is required and cannot run: {error}", pytrace=False)
