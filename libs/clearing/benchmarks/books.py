@@ -1,7 +1,7 @@
 """A `Book` filled from columns, and the changes that the warm rows make to it."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,19 +16,10 @@ from walras_clearing import Book, clear_arrays
 from walras_clearing.arrays import ClearedArrays, Column, MarketArrays, Numbers
 
 
-def filled_book(market: MarketArrays) -> Book:
-    """Return a book that holds a market; the key of a job is its row."""
-    book = Book(
-        len(market.own_supply_macc),
-        reserve_price_micro=market.reserve_price_micro,
-        idle_own_supply=market.idle_own_supply,
-        margin=market.margin,
-    )
-    book.set_supply(market.shared_supply_macc, market.own_supply_macc)
-    book.set_pool_weights(market.pool_weight)
-    book.set_teams(market.pool_of_team, market.team_order)
-    book.set_bids(market.bid_micro_per_hour)
-    for first in range(0, len(market.size_macc), CHUNK_JOBS):
+def grown_book(market: MarketArrays) -> Book:
+    """Return a book that took a market in chunks, as one does that grows; keys are rows."""
+    book = Book.of(_first_jobs(market, CHUNK_JOBS))
+    for first in range(CHUNK_JOBS, len(market.size_macc), CHUNK_JOBS):
         rows = slice(first, min(first + CHUNK_JOBS, len(market.size_macc)))
         book.upsert_jobs(
             np.arange(rows.start, rows.stop, dtype=np.int32),
@@ -37,6 +28,15 @@ def filled_book(market: MarketArrays) -> Book:
             market.limit_micro[rows],
         )
     return book
+
+
+def _first_jobs(market: MarketArrays, count: int) -> MarketArrays:
+    return replace(
+        market,
+        team_of_job=market.team_of_job[:count],
+        size_macc=market.size_macc[:count],
+        limit_micro=market.limit_micro[:count],
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from libs.clearing.benchmarks.books import filled_book
+from libs.clearing.benchmarks.books import grown_book
 from libs.clearing.benchmarks.figures import BenchError, Figure, at_most
 from libs.clearing.benchmarks.instances import draw_arrays, scale_of
 from libs.clearing.benchmarks.setting import Setting
@@ -95,7 +95,7 @@ def memory_of_book(setting: Setting) -> Iterator[Figure]:
     """Peak memory of a process that fills a book with integer job keys and clears it twice."""
     market = draw_arrays(scale_of(setting.jobs(10**7)), setting.seed)
     _forget_peak()
-    book = filled_book(market)
+    book = grown_book(market)
     book.clear()
     book.set_bids(market.bid_micro_per_hour + 1)
     book.clear()

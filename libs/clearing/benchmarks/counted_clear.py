@@ -8,9 +8,9 @@ import gc
 import sys
 from typing import Final
 
-from libs.clearing.benchmarks.books import Changes, apply_all_bids, filled_book
+from libs.clearing.benchmarks.books import Changes, apply_all_bids
 from libs.clearing.benchmarks.instances import draw_arrays, scale_of
-from walras_clearing import clear_arrays
+from walras_clearing import Book, clear_arrays
 
 JOBS: Final = 100_000
 SEED: Final = 1
@@ -20,7 +20,7 @@ def main(kind: str, library: str) -> None:
     """Clear once, counted: a cold call, or a cycle in which a team in a hundred changed."""
     requests = ctypes.CDLL(library)
     market = draw_arrays(scale_of(JOBS), SEED)
-    book, changes = filled_book(market), Changes(market, SEED)
+    book, changes = Book.of(market), Changes(market, SEED)
     count = len(market.bid_micro_per_hour) // 100
     # What is loaded or allocated at the first call of all is not part of a clear.
     clear_arrays(draw_arrays(scale_of(1_000), SEED))

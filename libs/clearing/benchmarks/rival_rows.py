@@ -11,14 +11,14 @@ from functools import partial
 
 import numpy as np
 
-from libs.clearing.benchmarks.books import Changes, apply_one_bid, expect_cold_result, filled_book
+from libs.clearing.benchmarks.books import Changes, apply_one_bid, expect_cold_result
 from libs.clearing.benchmarks.cold import shape
 from libs.clearing.benchmarks.figures import BenchError, Bound, Figure, at_least, unbounded
 from libs.clearing.benchmarks.instances import draw_arrays, scale_of
 from libs.clearing.benchmarks.nested_bisection import NestedBisection, compiler
 from libs.clearing.benchmarks.setting import Setting
 from libs.clearing.benchmarks.timing import by_turns, ratio, timing
-from walras_clearing import clear_arrays
+from walras_clearing import Book, clear_arrays
 from walras_clearing.arrays import ClearedArrays, Column, MarketArrays
 
 COLD_BOUND = 3.0
@@ -56,7 +56,7 @@ def _cold(market: MarketArrays, setting: Setting) -> Iterator[Figure]:
 
 
 def _warm(market: MarketArrays, setting: Setting) -> Iterator[Figure]:
-    book, rival, changes = filled_book(market), NestedBisection(market), Changes(market, 1)
+    book, rival, changes = Book.of(market), NestedBisection(market), Changes(market, 1)
     result, prices = book.clear(), rival.solve()
     change = changes.of_one_team()
 

@@ -11,7 +11,6 @@ from libs.clearing.benchmarks.books import (
     apply_all_bids,
     apply_one_bid,
     expect_cold_result,
-    filled_book,
 )
 from libs.clearing.benchmarks.cold import shape
 from libs.clearing.benchmarks.figures import Figure, at_most
@@ -19,6 +18,7 @@ from libs.clearing.benchmarks.instances import Scale, draw_arrays, scale_of
 from libs.clearing.benchmarks.setting import Setting
 from libs.clearing.benchmarks.timing import by_turns, ratio, rounded, timing
 from tests.performance.samples import percentile
+from walras_clearing import Book
 from walras_clearing.arrays import MarketArrays
 
 STEPS_PER_RUN: Final = 60
@@ -27,7 +27,7 @@ STEPS_PER_RUN: Final = 60
 def all_bids_changed(setting: Setting) -> Iterator[Figure]:
     """One team in a hundred gets other jobs, all teams other bids; against the sort."""
     market = draw_arrays(scale_of(setting.jobs(10**6)), setting.seed)
-    book, changes = filled_book(market), Changes(market, setting.seed)
+    book, changes = Book.of(market), Changes(market, setting.seed)
     count = max(1, len(market.bid_micro_per_hour) // 100)
     result = book.clear()
     change = changes.of_teams(count)
@@ -81,7 +81,7 @@ def one_team_changed(setting: Setting) -> Iterator[Figure]:
 
 def _steps(market: MarketArrays, setting: Setting) -> tuple[list[float], list[float]]:
     """Return the median and the 95th percentile of each run."""
-    book, changes = filled_book(market), Changes(market, setting.seed)
+    book, changes = Book.of(market), Changes(market, setting.seed)
     result = book.clear()
     halves, tails = [], []
     for run in range(setting.runs + 1):

@@ -4,33 +4,15 @@ import json
 from random import Random
 from typing import Any
 
+from walras_clearing.instance import market_to_json
 from walras_clearing.model import Market
 from walras_clearing.testing import draw_market
 
 
 def document_of(market: Market) -> dict[str, Any]:
     """Return a market as the document that `parse_instance` reads."""
-    return {
-        "shared_supply_macc": market.shared_supply_macc,
-        "reserve_price_micro": market.reserve_price_micro,
-        "idle_own_supply": market.idle_own_supply,
-        "pools": [
-            {"pool": p.pool, "own_supply_macc": p.own_supply_macc, "weight": p.weight}
-            for p in market.pools
-        ],
-        "teams": [
-            {
-                "team": t.team,
-                "pool": t.pool,
-                "bid_micro_per_hour": t.bid_micro_per_hour,
-                "jobs": [
-                    {"job": j.job, "size_macc": j.size_macc, "limit_micro": j.limit_micro}
-                    for j in t.jobs
-                ],
-            }
-            for t in market.teams
-        ],
-    }
+    document: dict[str, Any] = json.loads(market_to_json(market))
+    return document
 
 
 def drawn_document(rng: Random) -> dict[str, Any]:

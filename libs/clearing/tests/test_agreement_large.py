@@ -25,7 +25,7 @@ from walras_clearing import (
     verify_arrays,
 )
 from walras_clearing.pack import pack, unpack
-from walras_clearing.testing_columns import Limits, book_of, differences, draw_columns, named
+from walras_clearing.testing_columns import Limits, differences, draw_columns, named
 
 KINDS: tuple[Limits, ...] = ("spread", "few", "equal", "none")
 
@@ -76,7 +76,7 @@ def test_markets_that_start_from_a_sample_pass_both_verifications(
     assert verify(market, result) == (), f"seed {seed}"
     packed = pack(market)
     assert unpack(packed, clear_arrays(packed.arrays)) == result, f"seed {seed}"
-    assert_cleared(arrays, book_of(arrays).clear(), f"seed {seed}")
+    assert_cleared(arrays, Book.of(arrays).clear(), f"seed {seed}")
 
 
 @pytest.mark.slow
@@ -101,7 +101,7 @@ def test_prices_that_leave_their_window_make_another_and_then_one_that_holds_all
 ) -> None:
     """The supply jumps by decades between clearings, so that no window is where it is needed."""
     arrays = draw_columns(seed, pools=2, teams=12, jobs=16_000, bid_bits=36)
-    book = book_of(arrays)
+    book = Book.of(arrays)
     book.clear()
     before, most = windows_of(book), 0
     for shared in (1, 10**6, 3, 10**8, 1000, 0, 10**4, 10**7, 1):
@@ -127,7 +127,7 @@ def test_hints_that_are_far_off_change_nothing_in_large_markets(seed: int, limit
 def test_a_team_whose_jobs_outgrow_its_place_in_the_window_is_read_again() -> None:
     """A window has room for as many steps again; the jobs of one team become far more."""
     arrays = draw_columns(7, pools=1, teams=8, jobs=9_000)
-    book = book_of(arrays)
+    book = Book.of(arrays)
     price = int(book.clear().price_micro[0])
     for more in range(1, 4):
         keys = np.arange(20_000 * more, 20_000 * more + 2_000, dtype=np.int32)

@@ -15,7 +15,7 @@ import pytest
 
 from walras_clearing import Book, MarketArrays, verify_arrays
 from walras_clearing.arrays import NO_LIMIT, Column, Numbers
-from walras_clearing.testing_columns import Limits, book_of, draw_columns
+from walras_clearing.testing_columns import Limits, draw_columns
 
 LOOKS = 20 + 2 * (60 + 6)
 NESTED_LOOKS = 16 * LOOKS
@@ -94,7 +94,7 @@ ADVERSARIES = {
 
 @pytest.mark.parametrize("market", ADVERSARIES.values(), ids=ADVERSARIES.keys())
 def test_adversarial_markets_take_a_bounded_number_of_readings(market: MarketArrays) -> None:
-    book = book_of(market)
+    book = Book.of(market)
     readings, windows = effort(book)
     assert readings <= LOOKS
     assert windows <= WINDOWS
@@ -116,7 +116,7 @@ def test_one_search_reads_no_more_than_its_bracket_has_bits(
     for budget in (1, 10**3, 10**9, 10**12 // teams, 10**15 // teams):
         for shared in (1, 10**3, 10**6, JOBS * 1000 - 1):
             bids = np.full(teams, budget, np.int64)
-            book = book_of(replace(market, shared_supply_macc=shared, bid_micro_per_hour=bids))
+            book = Book.of(replace(market, shared_supply_macc=shared, bid_micro_per_hour=bids))
             readings, windows = effort(book)
             # Each look is a reading; settling reads each pool at P, at P − 1 and for its margin.
             assert readings <= LOOKS + 3, (budget, shared)
@@ -130,7 +130,7 @@ def test_searches_inside_a_search_share_what_they_find(own: tuple[int, ...], tea
     for budget in (1, 10**3, 10**9, 10**12 // teams, 10**15 // teams):
         for shared in (1, 10**3, 10**6, JOBS * 1000 - 1):
             bids = np.full(teams, budget, np.int64)
-            book = book_of(replace(market, shared_supply_macc=shared, bid_micro_per_hour=bids))
+            book = Book.of(replace(market, shared_supply_macc=shared, bid_micro_per_hour=bids))
             readings, windows = effort(book)
             assert readings <= NESTED_LOOKS, (budget, shared)
             assert windows <= WINDOWS
@@ -140,7 +140,7 @@ def test_searches_inside_a_search_share_what_they_find(own: tuple[int, ...], tea
 @pytest.mark.parametrize("pools", [1, 5, 50])
 def test_an_unchanged_book_makes_no_window(limits: Limits, pools: int) -> None:
     """The first clearing leaves windows at the sample's prices, the second at the right ones."""
-    book = book_of(draw_columns(1, pools=pools, teams=200, jobs=40_000, limits=limits))
+    book = Book.of(draw_columns(1, pools=pools, teams=200, jobs=40_000, limits=limits))
     effort(book)
     effort(book)
     for _ in range(3):
@@ -153,7 +153,7 @@ def test_an_unchanged_book_makes_no_window(limits: Limits, pools: int) -> None:
 def test_ordinary_edits_stay_in_their_windows(limits: Limits) -> None:
     """Prices that move by some per cent do not leave a sixteenth of the jobs."""
     market = draw_columns(2, teams=200, jobs=40_000, limits=limits)
-    book = book_of(market)
+    book = Book.of(market)
     effort(book)
     rng = np.random.default_rng(2)
     total = 0.0
@@ -168,7 +168,7 @@ def test_ordinary_edits_stay_in_their_windows(limits: Limits) -> None:
 
 def test_drawn_markets_take_few_readings() -> None:
     readings = [
-        effort(book_of(draw_columns(seed, pools=1 + seed % 7, bid_bits=1 + seed % 40)))[0]
+        effort(Book.of(draw_columns(seed, pools=1 + seed % 7, bid_bits=1 + seed % 40)))[0]
         for seed in range(40)
     ]
     assert sum(readings) / len(readings) <= 16
@@ -177,7 +177,7 @@ def test_drawn_markets_take_few_readings() -> None:
 
 def test_reading_a_pool_is_counted() -> None:
     """Canary of this file: a clearing that moves its price is not free."""
-    book = book_of(draw_columns(5))
+    book = Book.of(draw_columns(5))
     first = effort(book)
     book.set_supply(5, np.zeros(5, np.int64))
     second = effort(book)

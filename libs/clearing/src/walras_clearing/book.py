@@ -1,6 +1,6 @@
 """An order book that is edited between clearings, and cleared where the last prices were."""
 
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -65,6 +65,23 @@ class Book:
         self.set_policies(
             reserve_price_micro=reserve_price_micro, idle_own_supply=idle_own_supply, margin=margin
         )
+
+    @classmethod
+    def of(cls, market: MarketArrays) -> Self:
+        """Return a book that holds a market; the key of each job is its row."""
+        book = cls(
+            len(market.own_supply_macc),
+            reserve_price_micro=market.reserve_price_micro,
+            idle_own_supply=market.idle_own_supply,
+            margin=market.margin,
+        )
+        book.set_supply(market.shared_supply_macc, market.own_supply_macc)
+        book.set_pool_weights(market.pool_weight)
+        book.set_teams(market.pool_of_team, market.team_order)
+        book.set_bids(market.bid_micro_per_hour)
+        keys = np.arange(len(market.team_of_job), dtype=np.int32)
+        book.upsert_jobs(keys, market.team_of_job, market.size_macc, market.limit_micro)
+        return book
 
     def __len__(self) -> int:
         return self._kernel.jobs

@@ -1,4 +1,4 @@
-"""Markets in columns for tests: drawn, named, shuffled, put into a book; and results compared."""
+"""Markets in columns for tests: drawn, named, shuffled; and results compared."""
 
 import hashlib
 from dataclasses import fields, replace
@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 from walras_clearing.arrays import NO_LIMIT, ClearedArrays, Column, MarketArrays
-from walras_clearing.book import Book
 from walras_clearing.model import Job, Market, Pool, Team
 
 Limits = Literal["spread", "few", "equal", "none"]
@@ -103,23 +102,6 @@ def named(arrays: MarketArrays) -> Market:
         idle_own_supply=arrays.idle_own_supply,
         margin=arrays.margin,
     )
-
-
-def book_of(market: MarketArrays) -> Book:
-    """Put a market into a book by one bulk edit of each kind; jobs get their row as key."""
-    book = Book(
-        len(market.own_supply_macc),
-        reserve_price_micro=market.reserve_price_micro,
-        idle_own_supply=market.idle_own_supply,
-        margin=market.margin,
-    )
-    book.set_supply(market.shared_supply_macc, market.own_supply_macc)
-    book.set_pool_weights(market.pool_weight)
-    book.set_teams(market.pool_of_team, market.team_order)
-    book.set_bids(market.bid_micro_per_hour)
-    keys = np.arange(len(market.team_of_job), dtype=np.int32)
-    book.upsert_jobs(keys, market.team_of_job, market.size_macc, market.limit_micro)
-    return book
 
 
 def differences(one: ClearedArrays, other: ClearedArrays) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from walras_clearing.arrays import ABSENT, MarketArrays
+from walras_clearing.arrays import ABSENT
 from walras_clearing.book import Book
 from walras_clearing.explanation import Threshold
 from walras_clearing.model import Job, Market, Team, TeamResult
@@ -45,7 +45,7 @@ class Case:
         self._number = packed.team_ids.index(self.team.team)
         # The jobs stand by team, within one by queue, and their places are their keys.
         self._key = int(np.searchsorted(packed.arrays.team_of_job, self._number)) + place
-        self._book = _loaded(packed.arrays)
+        self._book = Book.of(packed.arrays)
 
     def now(self) -> Outcome:
         """Clear the market as it is."""
@@ -107,22 +107,6 @@ class Case:
         )
         share = share_of_job(team, self.place, price, quota)
         return Outcome(price, result.reference_price_micro, quota, share)
-
-
-def _loaded(market: MarketArrays) -> Book:
-    book = Book(
-        len(market.own_supply_macc),
-        reserve_price_micro=market.reserve_price_micro,
-        idle_own_supply=market.idle_own_supply,
-        margin=market.margin,
-    )
-    book.set_supply(market.shared_supply_macc, market.own_supply_macc)
-    book.set_pool_weights(market.pool_weight)
-    book.set_teams(market.pool_of_team, market.team_order)
-    book.set_bids(market.bid_micro_per_hour)
-    keys = np.arange(len(market.size_macc), dtype=np.int32)
-    book.upsert_jobs(keys, market.team_of_job, market.size_macc, market.limit_micro)
-    return book
 
 
 def least_limit(case: Case) -> Threshold | None:
