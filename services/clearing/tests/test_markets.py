@@ -171,16 +171,33 @@ def test_after_an_exception_the_books_are_built_anew(kit: Any) -> None:
     assert stage.step(step_at(kit, 2)) == calm.step(step_at(kit, 2))
 
 
-def test_a_key_frame_that_a_skipped_cycle_owed_is_written_in_the_next_one(kit: Any) -> None:
-    """A live leader that is overtaken just there must not leave readers without one."""
+@pytest.mark.parametrize(("weight", "said"), [(100_000, True), (10**10, False)])
+def test_a_cycle_says_that_its_prices_are_too_coarse(kit: Any, weight: int, said: bool) -> None:
+    """A team's 200,000 µcr/h for a thousand accelerators are 200 ticks each."""
+    world = kit.world()
+    account = world.document(kit.pool("pool-0", weight, {"team-0": 1}))
+    jobs = [kit.queued("team-0", f"j{n}", 100_000, position=n, gang=False) for n in range(20)]
+    world.feed(account, kit.supply("a100", 1_000_000), *jobs)
+    world.runner().advance()
+    head = world.records("a100")[-1]
+    assert head.state is MarketState.CLEARED
+    assert (head.reference_price_micro or 0) > 0
+    assert (head.reason == "coarse_prices: 1 of 1 below 1000 ticks, the first in pool-0") == said
+    assert (head.reason == "") == (not said)
+
+
+def test_what_a_skipped_sixtieth_cycle_owed_is_told_in_the_next_one(kit: Any) -> None:
+    """A live leader that is overtaken just there owes a key frame, and every team its quota."""
     stage = stage_with(two_markets(kit), LIVE, kit.solver)
-    frames = []
+    frames, told = [], []
     for cycle in range(KEY_FRAME_EVERY + 3):
         newest = cycle + LIVE.cycle_every if cycle == KEY_FRAME_EVERY else cycle
         result = stage.step(step_at(kit, cycle, newest_ready=newest))
         heads = [o.payload or b"" for o in result.outputs if o.topic == "cycles"]
         frames.append(heads[0].partition(b'"frame":"')[2].partition(b'"')[0].decode())
+        told.append(sum(o.topic == "quotas" for o in result.outputs))
     assert frames[-4:] == ["changes", "none", "key", "changes"]
+    assert [bool(count) for count in told[-4:]] == [False, False, True, False]
 
 
 @pytest.mark.parametrize("options", [LIVE, REPLAY], ids=["live", "replay"])

@@ -16,7 +16,7 @@ from walras_clearing_service.cycle import (
 from walras_clearing_service.handlers import FOLDS
 from walras_clearing_service.model import CycleInput
 from walras_clearing_service.payloads import quota_payloads
-from walras_clearing_service.quotas import TELL_ALL_EVERY, team_quotas
+from walras_clearing_service.quotas import is_told_to_all, team_quotas
 from walras_clearing_service.reports import (
     cycle_recorded,
     cycle_summarised,
@@ -130,7 +130,7 @@ class ClearingStage:
         changes: list[StateChange] = []
         state, cycle, now_ms = self.state, cycle_input.cycle, cycle_input.market_time_ms
         known = state.known_teams(now_ms)
-        told_to_all = cycle % TELL_ALL_EVERY == 0
+        told_to_all = is_told_to_all(cycle, cycle_input.last)
         quotas = team_quotas(
             decision, state.teams, state.jobs.pools.names, known, dict(state.quotas)
         )

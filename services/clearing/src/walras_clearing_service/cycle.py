@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from walras_clearing.arrays import ABSENT, ClearedArrays
+from walras_clearing.coarse import COARSE_BELOW_MICRO, coarse_pool_numbers
 from walras_clearing_service.bidder import BidPlan, plan_bids
 from walras_clearing_service.books import (
     Books,
@@ -156,7 +157,19 @@ class _Cycle:
         if violations:
             reason = f"verify_failed: {len(violations)}; {violations[0]}"[:REASON_MAX]
             return MarketOutcome(market, MarketState.HALTED, reason, counts, demand_macc)
-        return MarketOutcome(market, MarketState.CLEARED, "", counts, demand_macc, cleared)
+        reason = self._coarse(result)
+        return MarketOutcome(market, MarketState.CLEARED, reason, counts, demand_macc, cleared)
+
+    def _coarse(self, result: ClearedArrays) -> str:
+        """Say where prices have so few ticks that supply may stay unsold (design §4)."""
+        coarse = coarse_pool_numbers(result)
+        if not coarse:
+            return ""
+        first, pools = self.cycle_input.pools[coarse[0]].pool, len(self.cycle_input.pools)
+        return (
+            f"coarse_prices: {len(coarse)} of {pools} below {COARSE_BELOW_MICRO} ticks, "
+            f"the first in {first}"
+        )
 
     def _clear(
         self, market: MarketInput, offer: Offer, difference: Difference

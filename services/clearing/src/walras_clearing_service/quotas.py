@@ -5,6 +5,7 @@ from typing import Final
 
 from walras_clearing.arrays import ABSENT
 from walras_clearing_service.cycle import Cleared, CycleDecision, MarketOutcome
+from walras_clearing_service.model import LastClearing
 from walras_clearing_service.names import NONE
 from walras_clearing_service.payloads import QuotaEntry, TeamQuota
 from walras_clearing_service.team_table import TeamTable
@@ -14,6 +15,18 @@ TELL_ALL_EVERY: Final = 60
 """Cycles between two in which every team is told its quota."""
 NOTHING: Final[tuple[QuotaEntry, ...]] = ()
 Entries = dict[str, list[QuotaEntry]]
+
+
+def is_told_to_all(cycle: int, last: Mapping[str, LastClearing]) -> bool:
+    """Whether every team is told its quota: in every 60th cycle, or in the next if it was skipped.
+
+    Parameters
+    ----------
+    last
+        How the markets stood when they were last cleared, before this cycle.
+    """
+    decided = max((clearing.cycle for clearing in last.values()), default=cycle)
+    return cycle % TELL_ALL_EVERY == 0 or decided // TELL_ALL_EVERY < cycle // TELL_ALL_EVERY
 
 
 def team_quotas(
