@@ -1,8 +1,10 @@
-"""What all tests share: import path, hypothesis profiles, the random seed, which legs ran."""
+"""What all tests share: import path, hypothesis profiles, the random seed, legs, log levels."""
 
+import logging
 import os
 import secrets
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -64,3 +66,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = getattr(item, "fixturenames", ())
         if item.get_closest_marker("broker") or BROKER_FIXTURES.intersection(fixtures):
             item.user_properties.append(("walras_leg", "broker"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def log_level_stays() -> Iterator[None]:
+    """Give the Kafka client's log its level back after each file of tests.
+
+    A command that runs in a test's own process silences it, and the next file would find it so.
+    """
+    log = logging.getLogger("aiokafka")
+    before = log.level
+    yield
+    log.setLevel(before)
