@@ -175,6 +175,29 @@ def test_drawn_markets_take_few_readings() -> None:
     assert max(readings) <= LOOKS
 
 
+@pytest.mark.parametrize("per_team", [4, 10, 100])
+@pytest.mark.parametrize("pools", [1, 5])
+def test_a_cold_market_is_found_by_its_sample(pools: int, per_team: int) -> None:
+    """One window a pool, now and then a second one where the sample was off; no stairs of looks."""
+    jobs, looks, passes = 40_000, 0.0, 0.0
+    for seed in range(6):
+        market = draw_columns(
+            seed, pools=pools, teams=jobs // per_team, jobs=jobs, limits="spread", bid_bits=24
+        )
+        readings, windows = effort(Book.of(market))
+        looks += readings
+        passes += windows
+    assert passes / 6 <= 2
+    assert looks / 6 <= 30
+
+
+def test_prices_so_fine_that_quantities_stand_still_are_not_walked_tick_by_tick() -> None:
+    """Where one macc more is a million ticks away, each look still shortens the bracket."""
+    for seed in range(36, 40):
+        readings, _ = effort(Book.of(draw_columns(seed, pools=1 + seed % 7, bid_bits=1 + seed)))
+        assert readings <= 80
+
+
 def test_reading_a_pool_is_counted() -> None:
     """Canary of this file: a clearing that moves its price is not free."""
     book = Book.of(draw_columns(5))

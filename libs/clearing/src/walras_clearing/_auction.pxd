@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from walras_clearing._demand cimport Demand
-from walras_clearing._guess cimport Curve
+from walras_clearing._guess cimport Bracket, Curve, guess_t
 from walras_clearing._rows cimport Pool, Reading
 
 
@@ -18,11 +18,13 @@ cdef class Auction:
     cdef bint strict
     cdef bint rough          # prices to one part in a hundred will do
     cdef Curve purchases     # of all pools near the price looked at last
+    cdef Bracket bracket     # of the reference price
 
     cdef int solve(self) except -1 nogil
     cdef int _lend(self) except -1 nogil
     cdef int _find_price(self) except -1 nogil
-    cdef int _fits(self, int64_t price, bint* fit) except -1 nogil
+    cdef int _fits(self, int64_t price, bint* fit, guess_t* bought) except -1 nogil
+    cdef int64_t _in_windows(self, int64_t probe, int64_t last) noexcept nogil
     cdef void _narrow(self, bint fit, bint exact) noexcept nogil
     cdef int _settle_on(self, int64_t price) except -1 nogil
     cdef int _pool_price(

@@ -8,7 +8,10 @@ Pool prices do not fall when P rises, so what was found at one P brackets them a
 from libc.stdint cimport INT64_MAX, int64_t
 
 from walras_clearing._demand cimport Demand
-from walras_clearing._guess cimport all_money, is_unknown, join, pool_root, reference_root
+from walras_clearing._guess cimport (
+    Bracket, all_money, between, excess_at, expected_price, guess_t, is_unknown, join,
+    likely_purchases, look, pool_root, reference_root, steepness, suppose, unbracketed,
+)
 from walras_clearing._rows cimport ABSENT, Pool, Reading, covers, muldiv
 from walras_clearing.errors import InvariantBroken
 
@@ -35,31 +38,52 @@ cdef int64_t middle_of(int64_t low, int64_t high) noexcept nogil:
 
 
 cdef int64_t next_probe(
-    int64_t low, int64_t high, int64_t guess, bint held, int64_t up, int64_t down, int turn
+    int64_t low, int64_t high, Bracket* found, int64_t guess, bint held, int64_t up, int64_t down,
+    int turn
 ) noexcept nogil:
     """Where to look next for the least value that holds: a value in [low, high − 1].
 
-    The last look was at `high` where it held, else at `low` − 1; `guess` is what it suggests, `up`
-    and `down` are the next limits above and at or below it. Demand drops at limits, which the
-    suggestion does not know: where it leaves the bracket, a limit lies between. Every fourth look,
-    and later every second, halves the bracket, within a reach that grows: the other end may be a
-    thousand windows away.
+    The last look was at `high` where it held, else at `low` − 1; `up` and `down` are the next
+    limits above and at or below it. `guess` is right where no limit lies between; where one does,
+    demand drops there, and the ends of the bracket say more. Where three looks have not made the
+    bracket a quarter, one halves it, within a reach that grows: the other end may be a thousand
+    windows away.
     """
-    cdef int64_t middle, reach = high - low, step = 64 + ((high if held else low) >> 12)
+    cdef int64_t smooth, reach = high - low, step = 64 + ((high if held else low) >> 12)
+    cdef bint slow = False
     if turn < 20 and step <= reach >> turn:
         reach = step << turn
-    if turn & 3 == 3 or (turn >= 8 and turn & 1):
-        middle = middle_of(low, high)
+    if turn % 3 == 2:
+        slow = high - low > found.width >> 2
+        found.width = high - low
+    if slow or (turn >= 20 and turn & 1):
+        smooth = middle_of(low, high)
         if held:
-            return high - max(1, min(reach, high - middle))
-        return low + min(reach, middle - low)
-    if held:
-        if guess >= high or down >= high:
-            return high - 1
-        return guess if guess >= low else max(low, down, high - max(1, reach))
-    if guess < high:
+            return high - max(1, min(reach, high - smooth))
+        return low + min(reach, smooth - low)
+    if held and down < guess < high:
         return max(low, guess)
-    return max(low, min(up, high - 1, low + reach))
+    if not held and guess <= up and guess < high:
+        return max(low, guess)
+    smooth = between(found)
+    if held:
+        if smooth < 0:
+            smooth = max(guess, high - max(1, reach))
+        return max(low, min(smooth, high - 1 if guess > down else down - 1))
+    if smooth < 0:
+        smooth = min(guess, low + reach)
+    if guess > up:
+        smooth = max(smooth, up)
+    return max(low, min(smooth, high - 1))
+
+
+cdef int64_t inside(int64_t probe, int64_t last, int64_t low, int64_t high) noexcept nogil:
+    """Stop at the edge of a window, prices in (low, high], before leaving it: a look costs less."""
+    if probe > high > last:
+        return high
+    if probe <= low and last > low + 1:
+        return low + 1
+    return probe
 
 
 cdef int oversold() except -1 with gil:
@@ -123,12 +147,15 @@ cdef class Auction:
 
     cdef int _find_price(self) except -1 nogil:
         """Set P to the least price from the reserve on at which the purchases fit."""
-        cdef int64_t k, low = self.reserve, high, probe, total = 0
+        cdef int64_t k, low = self.reserve, high, probe, total = 0, own = 0
         cdef int turn = 0
         cdef bint fit = True
+        cdef guess_t bought = 0, money = 0
         high = low
         for k in range(self.rows.pool_count):
             high = max(high, self.rows.pools[k].budgets + 1)
+            money += self.rows.pools[k].budgets
+            own += self.rows.pools[k].supply
             total += max(0, self.rows.pools[k].funded - self.rows.pools[k].supply)
         # At P = 0 all funded demand is bought (theory §7.4).
         if low == 0:
@@ -136,11 +163,18 @@ cdef class Auction:
                 self.price = 0
                 return 0
             low = 1
+        if self.start <= 0:
+            # As if money limited every team.
+            all_money(&self.purchases, money)
+            self.start = reference_root(&self.purchases, self.shared + own)
         probe = min(max(self.start, low), high)
+        unbracketed(&self.bracket)
         while low < high:
             if probe >= high:
                 probe = high - 1
-            self._fits(probe, &fit)
+            self._fits(probe, &fit, &bought)
+            look(&self.bracket, probe, bought - self.shared, fit)
+            suppose(&self.bracket, self.purchases.spend)
             if fit:
                 high = probe
             else:
@@ -149,19 +183,25 @@ cdef class Auction:
                 break
             if low < high:
                 probe = next_probe(
-                    low, high, reference_root(&self.purchases, self.shared), fit,
+                    low, high, &self.bracket, reference_root(&self.purchases, self.shared), fit,
                     self.purchases.up, self.purchases.down, turn,
                 )
+                probe = self._in_windows(probe, high if fit else low - 1)
             turn += 1
         self.price = self.start = high
         return 0
 
-    cdef int _fits(self, int64_t price, bint* fit) except -1 nogil:
-        """Whether the shared supply suffices at a price; narrows the bracket of pool prices."""
+    cdef int _fits(self, int64_t price, bint* fit, guess_t* bought) except -1 nogil:
+        """Whether the shared supply suffices at a price, and about what is bought there.
+
+        Narrows the brackets of the pool prices.
+        """
         cdef int64_t k, least = 0, most = 0, one_least = 0, one_most = 0, total = 0
+        cdef guess_t likely = 0
         cdef Pool* pool
         cdef Reading reading
         all_money(&self.purchases, 0)
+        bought[0] = 0
         # A reading or two a pool bound what it buys; far from the price that decides.
         for k in range(self.rows.pool_count):
             pool = &self.rows.pools[k]
@@ -170,30 +210,40 @@ cdef class Auction:
             if pool.supply == 0:
                 self.rows.read(pool, price, &reading)
                 one_least = one_most = reading.open
+                likely = reading.open
                 pool.probe = price
             else:
                 self._bounds(pool, price, &one_least, &one_most)
-            join(
-                &self.purchases, &pool.curve, pool.supply, price, pool.probe, one_least, one_most,
-                False,
-            )
+                likely = likely_purchases(&pool.curve, pool.supply, price)
+                likely = max(<guess_t>one_least, min(likely, <guess_t>one_most))
+            join(&self.purchases, &pool.curve, pool.supply, price, pool.probe, likely, False)
             least += one_least
             most += one_most
+            bought[0] += likely
         if most <= self.shared:
             fit[0] = True
         elif least > self.shared:
             fit[0] = False
-        elif self.rough:
-            fit[0] = (least >> 1) + (most >> 1) <= self.shared
         else:
             self._settle_on(price)
             for k in range(self.rows.pool_count):
                 total += self.rows.pools[k].purchased
+            bought[0] = total
             fit[0] = total <= self.shared
             self._narrow(fit[0], True)
             return 0
         self._narrow(fit[0], False)
         return 0
+
+    cdef int64_t _in_windows(self, int64_t probe, int64_t last) noexcept nogil:
+        """Stop at the edge of the windows that are read at the reference price itself."""
+        cdef int64_t k, low = 0, high = INT64_MAX
+        cdef Pool* pool
+        for k in range(self.rows.pool_count):
+            pool = &self.rows.pools[k]
+            if pool.supply == 0 and pool.low < last <= pool.high:
+                low, high = max(low, pool.low), min(high, pool.high)
+        return inside(probe, last, low, high)
 
     cdef void _narrow(self, bint fit, bint exact) noexcept nogil:
         """Keep what one P says of the pool prices at all others: they do not fall in P."""
@@ -242,21 +292,27 @@ cdef class Auction:
             pool.now = 0
             return 0
         probe = high
+        unbracketed(&pool.bracket)
         if low < high:
-            probe = pool_root(&pool.curve, pool.supply, price)
+            probe = expected_price(&pool.curve, &pool.bracket, pool.supply, price)
             probe = max(low, min(probe, high - 1))
         while low < high:
             self.rows.read(pool, probe, &reading)
             held = self._holds(pool, price, &reading)
+            look(
+                &pool.bracket, probe, excess_at(reading.open, pool.supply, price, probe), held
+            )
+            suppose(&pool.bracket, steepness(&pool.curve, pool.supply, price, probe))
             if held:
                 high = probe
             else:
                 low = probe + 1
             if low < high:
                 probe = next_probe(
-                    low, high, pool_root(&pool.curve, pool.supply, price), held, reading.up,
-                    reading.down, turn,
+                    low, high, &pool.bracket, pool_root(&pool.curve, pool.supply, price), held,
+                    reading.up, reading.down, turn,
                 )
+                probe = inside(probe, reading.price, pool.low, pool.high)
             turn += 1
         pool.now = high
         return 0
@@ -273,8 +329,9 @@ cdef class Auction:
         cdef int turn = 0
         cdef Reading reading
         least[0], most[0] = 0, pool.funded
+        unbracketed(&pool.bracket)
         if low < high:
-            p = pool_root(&pool.curve, pool.supply, price)
+            p = expected_price(&pool.curve, &pool.bracket, pool.supply, price)
             p = min(max(p, low), high)
         while True:
             self.rows.read(pool, p, &reading)
@@ -287,11 +344,14 @@ cdef class Auction:
                     most[0] = min(most[0], curve)
                 break
             most[0] = min(most[0], reading.open)
+            look(&pool.bracket, p, excess_at(reading.open, pool.supply, price, p), False)
+            suppose(&pool.bracket, steepness(&pool.curve, pool.supply, price, p))
             low = p + 1
             if low >= high or turn == READINGS - 1:
                 break
             p = pool_root(&pool.curve, pool.supply, price)
-            p = next_probe(low, high, p, False, reading.up, 0, turn)
+            p = next_probe(low, high, &pool.bracket, p, False, reading.up, 0, turn)
+            p = inside(p, reading.price, pool.low, pool.high)
             turn += 1
         least[0] = max(0, least[0] - pool.supply)
         most[0] = max(0, most[0] - pool.supply)
@@ -315,7 +375,5 @@ cdef class Auction:
                 # Between both ends of a jump the purchases follow the supply curve.
                 jump = reading.open < quantity < reading.closed
             bought[0] = max(0, quantity - own)
-        join(
-            &self.purchases, &pool.curve, own, price, pool.now, bought[0], bought[0], jump
-        )
+        join(&self.purchases, &pool.curve, own, price, pool.now, bought[0], jump)
         return 0

@@ -13,7 +13,7 @@ from libc.stdlib cimport free
 
 from walras_clearing._guess cimport affordable, guess_t, inverse_of, note
 from walras_clearing._rows cimport (
-    REMEMBERED, Bag, Member, Pool, Reading, Row, Rows, Step, fresh, grown, muldiv,
+    REMEMBERED, Bag, Member, Pool, Reading, Row, Rows, Step, fresh, grown, moved, muldiv,
 )
 
 cdef extern from *:
@@ -29,13 +29,16 @@ cdef enum:
     NARROW = 4
     FIRST = 5
     INSERTION_BELOW = 24
+    SPARE_STEPS = 4
     # A sample has one row of so many, at most so many a team, and at least so many in all.
     SAMPLED_OF = 16
-    SAMPLED_ROWS = 8
+    SAMPLED_ROWS = 32
     SAMPLED_TOTAL = 8192
 
 # Largest size of a sampled row: all of them together stay below 64 bits.
 cdef int64_t SAMPLED_MOST = INT64_MAX >> 16
+# Bids of a pool of a sample, together: a thousand times as much is below 64 bits.
+cdef int64_t SAMPLED_BIDS = 9 * 10**15
 
 
 cdef void sort_rows(Row* rows, int64_t count) noexcept nogil:
@@ -205,18 +208,17 @@ cdef class Demand(Rows):
         return 0
 
     cdef int _fill_window(self, Pool* pool) except -1 nogil:
-        """Make the steps of all members of a pool, with room for as many again."""
-        cdef int64_t m, count, room, at = 0, above = 0
+        """Make the steps of all members of a pool, with room for half as many again and more."""
+        cdef int64_t m, count, room, wanted, at = 0, above = 0
         cdef Member* member
         for m in range(pool.first, pool.last):
             member = &self.members[m]
             count = self._collect(pool, self.team_of[m], &above)
-            room = 2 * count + 8
+            room = count + (count >> 1) + SPARE_STEPS
             if at + room > pool.arena_room:
-                pool.arena = <Step*>grown(
-                    pool.arena, at * sizeof(Step), (2 * (at + room) + 64) * sizeof(Step)
-                )
-                pool.arena_room = 2 * (at + room) + 64
+                wanted = at + room + (pool.last - m) * (2 * SPARE_STEPS) + (at >> 1)
+                pool.arena = <Step*>moved(pool.arena, at * sizeof(Step), wanted * sizeof(Step))
+                pool.arena_room = wanted
             member.steps = pool.arena + at
             self._write_steps(member, count, above)
             self.step_room[m] = room
@@ -229,36 +231,62 @@ cdef class Demand(Rows):
         return 0
 
     cdef Demand sampled(self):
-        """Return a market of a few jobs a team, each as large as those that it stands for."""
+        """Return a market of some of the teams, each with some jobs that stand for the others.
+
+        All teams come where they have many jobs. Where they have few, the jobs come and not all
+        teams: with one job of ten a team would run out of jobs, or of money, where it does not.
+        """
         cdef Demand some = Demand(self.pool_count)
-        cdef int64_t i, j, k, taken, room, each, teams = max(1, self.teams)
+        cdef int64_t teams = max(1, self.teams), each, among, chosen = 0, i = 0, j, k, m, taken
+        cdef int64_t count, room = 0, size, bids
+        cdef int32_t* pool_of
         cdef Bag* bag
         cdef Bag* few
         cdef Row* row
-        each = min(SAMPLED_ROWS, max(1, self.total // (SAMPLED_OF * teams)))
-        each = max(each, SAMPLED_TOTAL // teams)
-        some.whole = True
-        some.arrange(self.pool_of, NULL, self.teams)
-        room = 0
-        for i in range(self.teams):
-            room += min(each, self.bags[i].count)
-        some.rows = <Row*>fresh(room * sizeof(Row))
+        cdef Pool* pool
+        each = max(SAMPLED_ROWS, SAMPLED_TOTAL // teams)
+        # One of so many teams.
+        among = self.total // max(SAMPLED_TOTAL, self.total // SAMPLED_OF)
+        among = max(1, among * min(each, self.total // teams) * teams // self.total)
         for k in range(self.pool_count):
-            some.pools[k].supply = self.pools[k].supply
-        for i in range(self.teams):
-            bag, few = &self.bags[i], &some.bags[i]
-            few.first = some.used
-            taken = min(each, bag.count)
-            for j in range(taken):
-                row = &self.rows[bag.first + j * bag.count // taken]
-                if row.limit:
-                    some.rows[some.used].limit = row.limit
-                    some.rows[some.used].size = muldiv(row.size, bag.count, taken, SAMPLED_MOST)
-                    few.wanted += some.rows[some.used].size
-                    some.used += 1
-            few.count = <int32_t>(some.used - few.first)
-            some.pools[self.pool_of[i]].rows += few.count
-            some.set_bid(<int32_t>i, self.bid[i])
+            chosen += (self.pools[k].last - self.pools[k].first + among - 1) // among
+        pool_of = <int32_t*>fresh(max(1, chosen) * sizeof(int32_t))
+        for k in range(self.pool_count):
+            for m in range(self.pools[k].first, self.pools[k].last, among):
+                pool_of[i] = <int32_t>k
+                i += 1
+                room += min(each, self.bags[self.team_of[m]].count)
+        some.whole = True
+        try:
+            some.arrange(pool_of, NULL, chosen)
+        finally:
+            free(pool_of)
+        some.rows = <Row*>fresh(max(1, room) * sizeof(Row))
+        i = 0
+        for k in range(self.pool_count):
+            pool = &self.pools[k]
+            count = pool.last - pool.first
+            some.pools[k].supply = pool.supply
+            chosen = max(1, (count + among - 1) // among)
+            bids = 0
+            for m in range(pool.first, pool.last, among):
+                bag, few = &self.bags[self.team_of[m]], &some.bags[i]
+                few.first = some.used
+                taken = min(each, bag.count)
+                for j in range(taken):
+                    row = &self.rows[bag.first + j * bag.count // taken]
+                    if row.limit:
+                        size = muldiv(row.size, bag.count * count, taken * chosen, SAMPLED_MOST)
+                        some.rows[some.used].limit = row.limit
+                        some.rows[some.used].size = size
+                        few.wanted += size
+                        some.used += 1
+                few.count = <int32_t>(some.used - few.first)
+                some.pools[k].rows += few.count
+                size = muldiv(self.bid[self.team_of[m]], count, chosen, SAMPLED_BIDS - bids)
+                some.set_bid(<int32_t>i, size)
+                bids += size
+                i += 1
         return some
 
     # ---- curves ----------------------------------------------------------------------------

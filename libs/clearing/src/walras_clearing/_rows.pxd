@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from walras_clearing._guess cimport Curve
+from walras_clearing._guess cimport Bracket, Curve
 
 
 cdef extern from "_exact.h" nogil:
@@ -78,6 +78,7 @@ cdef struct Pool:
     int32_t turn         # of `memory`
     Reading memory[REMEMBERED]
     Curve curve          # demand near the last reading
+    Bracket bracket      # of its price
     # The search: see `_auction`.
     int64_t now          # its price at the P settled on last
     int64_t least        # its price at the highest P known not to fit, or less
@@ -134,6 +135,7 @@ cdef class Rows:
 
 
 cdef void* grown(void* block, size_t held, size_t wanted) except NULL nogil
+cdef void* moved(void* block, size_t held, size_t wanted) except NULL nogil
 cdef void* fresh(size_t wanted) except NULL nogil
 cdef int check_row(
     int64_t position, int64_t team, int64_t teams, int64_t size, int64_t limit

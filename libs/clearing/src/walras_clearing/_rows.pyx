@@ -38,6 +38,15 @@ cdef void* grown(void* block, size_t held, size_t wanted) except NULL nogil:
     return larger
 
 
+cdef void* moved(void* block, size_t held, size_t wanted) except NULL nogil:
+    """Like `grown`, but what follows the old content is not set: it is about to be written."""
+    cdef void* larger = fresh(wanted)
+    if held:
+        memcpy(larger, block, held)
+    free(block)
+    return larger
+
+
 cdef void* fresh(size_t wanted) except NULL nogil:
     """Return a block whose content is not set: all of it is about to be written."""
     cdef void* block = allocate(wanted, False)

@@ -378,5 +378,7 @@ cdef class Kernel:
         with nogil:
             rough.solve()
         self.auction.start = rough.price
+        self.auction.bracket = rough.bracket
         for k in range(rows.pool_count):
             rows.pools[k].curve = some.pools[k].curve
+            rows.pools[k].bracket = some.pools[k].bracket
