@@ -87,6 +87,7 @@ def _events(cycle: int) -> list[Event]:
                     wallet_micro=12_345_000_000 + ord(team),
                     earned_micro=0,
                     spent_micro=0,
+                    credited_micro=0,
                     expired_micro=0,
                 )
             )

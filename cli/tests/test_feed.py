@@ -54,6 +54,7 @@ def test_an_answer_of_the_views_fills_the_board_as_the_events_would() -> None:
         wallet_micro=77,
         earned_micro=80,
         spent_micro=3,
+        credited_micro=0,
         expired_micro=0,
     )
     tables = Tables()

@@ -118,4 +118,4 @@ def test_the_validator_refuses_each_field_when_it_is_wrong(model: type[Event]) -
         if "maximum" in field:
             assert not valid(schema, {**document, name: field["maximum"] + 1}, schema)
         if "pattern" in field:
-            assert not valid(schema, {**document, name: "a/b"}, schema)
+            assert not valid(schema, {**document, name: "a//b c"}, schema)

@@ -144,6 +144,7 @@ class FleetWorkload:
                 wallet_micro=wallet_micro,
                 earned_micro=wallet_micro,
                 spent_micro=0,
+                credited_micro=0,
                 expired_micro=0,
             )
             yield emit(balance)

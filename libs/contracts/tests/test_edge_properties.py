@@ -306,7 +306,8 @@ def test_every_integer_has_bounds_within_int64_and_no_field_is_a_float(model: ty
                 walk(child)
 
     walk(schema_of(model))
-    assert integers or model.TYPE == "walras.job.cancelled.v1"
+    without = {"walras.job.cancelled.v1", "walras.invoice.requested.v1"}
+    assert integers or model.TYPE in without
 
 
 def test_only_fields_of_the_event_itself_choose_between_kinds_of_objects() -> None:

@@ -29,7 +29,7 @@ from walras_contracts.market import (
     PricePublished,
     QuotaGranted,
 )
-from walras_contracts.money import BalancePublished, BudgetPublished
+from walras_contracts.money import BalancePublished, BudgetPublished, StopReason
 from walras_contracts.registry import decode_inner
 from walras_contracts.topics import load_topics
 from walras_contracts.wait_reasons import WaitReason
@@ -248,13 +248,22 @@ def balance(team: str, wallet: int, boundary_ms: int = START_MS) -> Event:
         wallet_micro=wallet,
         earned_micro=0,
         spent_micro=0,
+        credited_micro=0,
         expired_micro=0,
     )
 
 
 def budget(team: str, *, exhausted: bool) -> Event:
     """Whether a team may bid."""
-    return BudgetPublished(team=team, boundary_ms=START_MS, exhausted=exhausted)
+    return BudgetPublished(
+        team=team,
+        pool="pool-0",
+        boundary_ms=START_MS,
+        at_ms=START_MS,
+        exhausted=exhausted,
+        reason=StopReason.WALLET if exhausted else StopReason.NONE,
+        budgets=(),
+    )
 
 
 class Stream:

@@ -54,6 +54,7 @@ def balance(team: str, boundary_ms: int, wallet: int) -> BalancePublished:
         wallet_micro=wallet,
         earned_micro=9,
         spent_micro=9 - wallet,
+        credited_micro=0,
         expired_micro=0,
     )
 

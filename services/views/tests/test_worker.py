@@ -75,6 +75,7 @@ def decided(cycle: int, price: int) -> list[Event]:
             wallet_micro=price,
             earned_micro=price,
             spent_micro=0,
+            credited_micro=0,
             expired_micro=0,
         ),
     ]

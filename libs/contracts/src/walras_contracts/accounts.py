@@ -5,16 +5,20 @@ fixes its version and when it takes effect.
 """
 
 from enum import StrEnum
+from functools import cache
 from typing import Annotated, ClassVar, Literal
+from zoneinfo import available_timezones
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, StringConstraints
 
 from walras_contracts.event import Event, Part
 from walras_contracts.identifiers import Id
 from walras_contracts.quantities import (
     BALANCE_HOURS_MAX,
+    MICRO_MAX,
     PPM,
     Count,
+    DurationMs,
     LimitMicro,
     LocalPerHour,
     MarketTimeMs,
@@ -23,6 +27,24 @@ from walras_contracts.quantities import (
     Ppm,
 )
 from walras_contracts.sequences import Distinct
+
+ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+/-]{0,63}$"
+_zones = cache(available_timezones)
+
+
+def _known_zone(name: str) -> str:
+    if name not in _zones():
+        raise ValueError("must be the name of an IANA time zone, such as Europe/Budapest")
+    return name
+
+
+ZoneName = Annotated[
+    str,
+    StringConstraints(strict=True, pattern=ZONE_PATTERN),
+    AfterValidator(_known_zone),
+]
+"""Name of an IANA time zone."""
+BudgetMicro = Annotated[int, Field(strict=True, ge=1, le=MICRO_MAX)]
 
 
 class Gate(StrEnum):
@@ -47,12 +69,61 @@ class IdleOwnSupply(StrEnum):
     LEND = "lend"
 
 
+class BillingPeriod(StrEnum):
+    """A calendar window in a zone."""
+
+    HOUR = "hour"
+    DAY = "day"
+    MONTH = "month"
+
+
+class PriceGapPolicy(StrEnum):
+    """What use costs in a time for which the market, after an outage, has no prices."""
+
+    UNBILLED = "unbilled"
+    CARRY_LAST = "carry_last"
+
+
+class TeamBudget(Part):
+    """What a team may spend in a window of the calendar, in the zone of its pool.
+
+    At each of ``alert_ppm`` of the limit an alert is published; at the limit, with ``hard_stop``,
+    nothing of the team is started, and what runs is drained after the stated grace.
+    """
+
+    window: Annotated[BillingPeriod, Field(strict=False)]
+    limit_micro: BudgetMicro
+    hard_stop: bool = True
+    alert_ppm: Annotated[tuple[Ppm, ...], Field(max_length=10, strict=False), Distinct()] = (
+        500_000,
+        800_000,
+        1_000_000,
+    )
+
+
+class BillingTerms(Part):
+    """How a pool is invoiced."""
+
+    zone: ZoneName = "UTC"
+    """Zone of its invoice periods and budget windows (IANA name)."""
+    period: Annotated[BillingPeriod, Field(strict=False)] = BillingPeriod.MONTH
+    grace_ms: DurationMs = 3_600_000
+    """How long after the end of a period late usage still changes the draft."""
+    look_back_ms: DurationMs = 604_800_000
+    """How far back late usage may reach once the invoice is issued; older is rejected."""
+    approval: bool = False
+    """Whether a due draft waits for finance."""
+
+
 class TeamAccount(Part):
     """A team of a pool."""
 
     team: Id
     income_local_per_hour: LocalPerHour
     leverage_ppm: Ppm = 2 * PPM
+    budgets: Annotated[
+        tuple[TeamBudget, ...], Field(max_length=3, strict=False), Distinct("window")
+    ] = ()
 
 
 class PoolDocument(Part):
@@ -62,6 +133,7 @@ class PoolDocument(Part):
     pool: Id
     weight_micro_per_hour: MicroPerHour
     leverage_ppm: Ppm = 2 * PPM
+    billing: BillingTerms = BillingTerms()
     teams: Annotated[
         tuple[TeamAccount, ...], Field(max_length=10_000, strict=False), Distinct("team")
     ]
@@ -80,6 +152,7 @@ class MarketDocument(Part):
     margin: Annotated[Margin, Field(strict=False)] = Margin.PRO_RATA
     idle_own_supply: Annotated[IdleOwnSupply, Field(strict=False)] = IdleOwnSupply.LEND
     reserve_price_micro: LimitMicro = 0
+    price_gap: Annotated[PriceGapPolicy, Field(strict=False)] = PriceGapPolicy.UNBILLED
 
     def entity(self) -> str:
         """Key of the document."""

@@ -20,10 +20,13 @@ from walras_contracts.quantities import (
 from walras_contracts.work import WorkClass
 
 CHARGE_ID_PATTERN = r"^[0-9a-f]{32}$"
+MACC_MS_PATTERN = r"^(0|[1-9][0-9]{0,39})$"
 NUMERATOR_PATTERN = r"^(0|-?[1-9][0-9]{0,59})$"
 
 ChargeId = Annotated[str, StringConstraints(strict=True, pattern=CHARGE_ID_PATTERN)]
 """Name of a charge line, a function of what it charges."""
+MaccMs = Annotated[str, StringConstraints(strict=True, pattern=MACC_MS_PATTERN)]
+"""Decimal digits of a whole number of milli-accelerator-milliseconds."""
 Numerator = Annotated[str, StringConstraints(strict=True, pattern=NUMERATOR_PATTERN)]
 """Decimal digits of a whole number of 1/(3.6·10¹⁵) µcr.
 
@@ -103,6 +106,36 @@ class ChargeRated(_OfUsage):
         return self.charge_id
 
 
+class CreditReason(StrEnum):
+    """Why a charge is given back."""
+
+    DRAIN_FAILED = "drain_failed"
+    """The drain of the lease failed; what it was charged from the warning on is given back."""
+    HEARTBEAT_GAP = "heartbeat_gap"
+    """Records behind this one never came: nothing shows that the work ran to its end."""
+
+
+class ChargeCredited(_OfUsage):
+    """Goodwill for a part of a usage record: linked to the charge it gives back, never merged."""
+
+    TYPE: ClassVar[str] = "walras.charge.credited.v1"
+    TOPIC: ClassVar[str] = "charges"
+
+    charge_id: ChargeId
+    """A function of the credited charge, the reason and the start."""
+    credits: ChargeId
+    """The charge that is given back."""
+    reason: Annotated[CreditReason, Field(strict=False)]
+    session: Text
+    """The drain session; empty for a gap."""
+    amount_numerator: Numerator
+    """Not above 0: less what the part is charged, its corrections so far included."""
+
+    def record_key(self) -> str:
+        """Key: the id of the line."""
+        return self.charge_id
+
+
 class ChargePending(_OfUsage):
     """A part of a usage record whose price is not known. A tombstone says that it was rated."""
 
@@ -129,6 +162,11 @@ class UsageQuarantined(Event):
     reason: Text
     record: Text
     """Key of the record."""
+    team: Id | None
+    """As the record says; null: it says none that can be read."""
+    pool: Id | None
+    macc_ms: MaccMs | None
+    """What is not charged, in milli-accelerator-milliseconds; null: the record does not say."""
     topic: Text
     partition: Number
     offset: Number

@@ -9,16 +9,21 @@ from functools import cache
 from random import Random
 from typing import Any, TypeVar
 
+from walras_contracts.accounts import ZONE_PATTERN
 from walras_contracts.charges import (
     CHARGE_ID_PATTERN,
+    MACC_MS_PATTERN,
     NUMERATOR_PATTERN,
+    ChargeCredited,
     ChargePending,
     ChargeRated,
 )
 from walras_contracts.demand import JobSubmitted
 from walras_contracts.event import Event
 from walras_contracts.identifiers import ID_PATTERN, JOB_KEY_PATTERN
+from walras_contracts.invoices import InvoicePublished
 from walras_contracts.json_schema import Schema, schema_of
+from walras_contracts.ledger import ACCOUNT_PATTERN, EXACT_PATTERN, LedgerEntryPosted
 from walras_contracts.market import (
     FRAME_JOB_COLUMNS,
     FRAME_TEAM_COLUMNS,
@@ -26,6 +31,7 @@ from walras_contracts.market import (
     CycleRecorded,
     FrameKind,
     MarketState,
+    PriceGapPublished,
 )
 from walras_contracts.work import LeaseGranted, UsageMetered
 
@@ -90,22 +96,40 @@ def _integer(node: Schema, random: Random) -> int:
 
 
 def _string(node: Schema, random: Random) -> str:
-    if node.get("pattern") == ID_PATTERN:
-        return _id(random)
-    if node.get("pattern") == JOB_KEY_PATTERN:
-        return f"{_id(random)}/{_id(random)}"
-    if node.get("pattern") == CHARGE_ID_PATTERN:
-        return f"{random.getrandbits(128):032x}"
-    if node.get("pattern") == NUMERATOR_PATTERN:
-        return str(random.choice((0, -1, 1, random.randint(-(10**60), 10**60) // 10)))
+    maker = _PATTERNS.get(node.get("pattern", ""))
+    if maker is not None:
+        return maker(random)
     low, high = node.get("minLength", 0), node["maxLength"]
     length = min(high, low + random.choice((0, 1, 5, 20)))
     return "".join(random.choice(_TEXT) for _ in range(length))
 
 
+def _account(random: Random) -> str:
+    kinds = ("wallet", "mint", "revenue", "credits", "expired", "rounding")
+    return f"{random.choice(kinds)}/{_id(random)}"
+
+
+def _exact(random: Random) -> str:
+    return f"{random.randint(-(10**40), 10**40)}/{random.randint(1, 10**12)}"
+
+
 def _id(random: Random) -> str:
     length = random.choice((0, 1, 3, 8, 62))
     return random.choice(_ID_FIRST) + "".join(random.choice(_ID_REST) for _ in range(length))
+
+
+_PATTERNS: dict[str, Callable[[Random], str]] = {
+    ID_PATTERN: _id,
+    JOB_KEY_PATTERN: lambda random: f"{_id(random)}/{_id(random)}",
+    CHARGE_ID_PATTERN: lambda random: f"{random.getrandbits(128):032x}",
+    NUMERATOR_PATTERN: lambda random: str(
+        random.choice((0, -1, 1, random.randint(-(10**60), 10**60) // 10))
+    ),
+    MACC_MS_PATTERN: lambda random: str(random.choice((0, 1, random.randint(0, 10**39)))),
+    ACCOUNT_PATTERN: _account,
+    EXACT_PATTERN: _exact,
+    ZONE_PATTERN: lambda random: random.choice(("UTC", "Europe/Budapest", "America/Juneau")),
+}
 
 
 def _array(node: Schema, root: Schema, random: Random) -> list[Any]:
@@ -176,6 +200,25 @@ def _job(document: dict[str, Any]) -> None:
         document["deadline_ms"] = None
 
 
+def _entry(document: dict[str, Any]) -> None:
+    """Let the lines sum to zero: halved, so that the last one stays in range."""
+    lines = document["lines"]
+    for line in lines[:-1]:
+        line["amount_micro"] //= len(lines)
+    lines[-1]["amount_micro"] = -sum(line["amount_micro"] for line in lines[:-1])
+
+
+def _invoice(document: dict[str, Any]) -> None:
+    lines = document["lines"]
+    for line in lines:
+        line["amount_micro"] //= len(lines)
+        line["amount_numerator"] = str(int(line["amount_numerator"]) // 10)
+    document["payable_micro"] = sum(line["amount_micro"] for line in lines)
+    document["amount_numerator"] = str(sum(int(line["amount_numerator"]) for line in lines))
+    document["team"] = (document["team"] or "team") if document["scope"] == "team" else None
+    _interval(document)
+
+
 def _border(model: type[Event], field: str) -> int:
     highest: int = _schema(model)["properties"][field]["maximum"]
     return highest
@@ -185,6 +228,10 @@ _REPAIRS: dict[type[Event], Callable[[dict[str, Any]], None]] = {
     UsageMetered: _interval,
     ChargeRated: _interval,
     ChargePending: _interval,
+    ChargeCredited: _interval,
+    PriceGapPublished: _interval,
+    LedgerEntryPosted: _entry,
+    InvoicePublished: _invoice,
     LeaseGranted: _lease,
     CycleFramed: _frame,
     CycleRecorded: _head,

@@ -3,8 +3,9 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from walras_contracts.accounts import PriceGapPolicy
 from walras_contracts.event import Event, Part
 from walras_contracts.identifiers import Id, JobKey, Text
 from walras_contracts.quantities import (
@@ -52,6 +53,37 @@ class PricePublished(Event):
     market_time_ms: MarketTimeMs
     reference_price_micro: PriceMicro | None
     pools: Annotated[tuple[PoolPrice, ...], Field(strict=False), Distinct("pool", ordered=True)]
+
+    def record_key(self) -> str:
+        """Key: the market."""
+        return self.market
+
+    def partition_key(self) -> str:
+        """By market."""
+        return self.market
+
+
+class PriceGapPublished(Event):
+    """A market had no prices over ``[start_ms, end_ms)``; what use in that time costs.
+
+    Published by the first cycle after the outage, before its prices.
+    """
+
+    TYPE: ClassVar[str] = "walras.price.gap.v1"
+    TOPIC: ClassVar[str] = "prices"
+
+    market: Id
+    cycle: Number
+    start_ms: MarketTimeMs
+    end_ms: MarketTimeMs
+    policy: Annotated[PriceGapPolicy, Field(strict=False)]
+
+    @field_validator("end_ms")
+    @classmethod
+    def _interval_is_not_empty(cls, end_ms: int, info: ValidationInfo) -> int:
+        if "start_ms" in info.data and end_ms <= info.data["start_ms"]:
+            raise ValueError("must be later than start_ms")
+        return end_ms
 
     def record_key(self) -> str:
         """Key: the market."""

@@ -20,6 +20,7 @@ from walras_contracts.capacity import (
     SupplyPublished,
 )
 from walras_contracts.charges import (
+    ChargeCredited,
     ChargePending,
     ChargeRated,
     UsageGapReported,
@@ -34,16 +35,20 @@ from walras_contracts.demand import (
     JobSubmitted,
 )
 from walras_contracts.event import Event
+from walras_contracts.invoices import InvoicePublished, InvoiceRefused, InvoiceRequested
 from walras_contracts.json_path import json_path, quoted
+from walras_contracts.ledger import LedgerEntryPosted
 from walras_contracts.market import (
     CycleFramed,
     CycleRecorded,
     CycleSummarised,
+    PriceGapPublished,
     PricePublished,
     QuotaGranted,
 )
-from walras_contracts.money import BalancePublished, BudgetPublished
+from walras_contracts.money import BalancePublished, BudgetAlerted, BudgetPublished
 from walras_contracts.work import (
+    DrainStatusChanged,
     JobStatusChanged,
     LeaseGranted,
     LeaseStatusChanged,
@@ -64,6 +69,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     SupplyPublished,
     NodePublished,
     PricePublished,
+    PriceGapPublished,
     QuotaGranted,
     CycleRecorded,
     CycleSummarised,
@@ -72,13 +78,20 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     VacateRequested,
     JobStatusChanged,
     LeaseStatusChanged,
+    DrainStatusChanged,
     UsageMetered,
     BalancePublished,
     BudgetPublished,
+    BudgetAlerted,
+    LedgerEntryPosted,
     ChargeRated,
+    ChargeCredited,
     ChargePending,
     UsageQuarantined,
     UsageGapReported,
+    InvoicePublished,
+    InvoiceRequested,
+    InvoiceRefused,
     DeadLettered,
 )
 BY_TYPE: Final[dict[str, type[Event]]] = {event.TYPE: event for event in EVENTS}

@@ -166,6 +166,46 @@ class LeaseStatusChanged(Event):
         return self.node
 
 
+class DrainState(StrEnum):
+    """How far the drain of a lease has come; the last three end it (design §5)."""
+
+    WARNED = "warned"
+    CHECKPOINTING = "checkpointing"
+    WAITING = "waiting"
+    TERMINATING = "terminating"
+    VERIFYING = "verifying"
+    FREED = "freed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class DrainStatusChanged(Event):
+    """How far the drain of a lease has come, as its agent says."""
+
+    TYPE: ClassVar[str] = "walras.drain.status.v1"
+    TOPIC: ClassVar[str] = "drain.status"
+
+    session: Id
+    lease: Id
+    node: Id
+    team: Id
+    pool: Id
+    job: Id
+    state: Annotated[DrainState, Field(strict=False)]
+    outcome: Text
+    """Once failed: ``agent_lost`` or ``device_not_freed``; empty otherwise."""
+    warned_ms: MarketTimeMs
+    at_ms: MarketTimeMs
+
+    def record_key(self) -> str:
+        """Key: the session and the node."""
+        return f"{self.session}/{self.node}"
+
+    def partition_key(self) -> str:
+        """By team."""
+        return self.team
+
+
 class UsageMetered(Event):
     """One half-open interval ``[start_ms, end_ms)`` in which a lease part held devices."""
 

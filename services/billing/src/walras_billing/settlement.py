@@ -51,7 +51,7 @@ def settle(
         wallet = state.wallets[team]
         income = hourly.get(team)
         yield wallet.balance(due_ms)
-        yield wallet.budget(due_ms, income is not None and income.amount_micro > 0)
+        yield wallet.budget(due_ms, market_time_ms, income is not None and income.amount_micro > 0)
 
 
 def _mint(state: BillingState, start_ms: int, end_ms: int, mine: Callable[[str], bool]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from walras_billing.rating import RATE_DENOMINATOR, round_half_even
-from walras_contracts.money import BalancePublished, BudgetPublished
+from walras_contracts.money import BalancePublished, BudgetPublished, StopReason
 
 
 @dataclass(slots=True)
@@ -51,15 +51,21 @@ class Wallet:
             wallet_micro=self.wallet_micro,
             earned_micro=self.earned_micro,
             spent_micro=self.spent_micro,
+            credited_micro=0,
             expired_micro=self.expired_micro,
         )
 
-    def budget(self, boundary_ms: int, has_income: bool) -> BudgetPublished:
+    def budget(self, boundary_ms: int, at_ms: int, has_income: bool) -> BudgetPublished:
         """Return whether it may bid: not with an empty wallet and no income."""
+        exhausted = self.wallet_micro <= 0 and not has_income
         return BudgetPublished(
             team=self.team,
+            pool=self.pool,
             boundary_ms=boundary_ms,
-            exhausted=self.wallet_micro <= 0 and not has_income,
+            at_ms=at_ms,
+            exhausted=exhausted,
+            reason=StopReason.WALLET if exhausted else StopReason.NONE,
+            budgets=(),
         )
 
     def dump(self) -> bytes:
