@@ -8,3 +8,12 @@ BUILD_STAMP: str
 def read_demand(
     team_of_job: Numbers, size: Column, limit: Column, prices: NDArray[int64]
 ) -> NDArray[int64]: ...
+def faults_of_jobs(
+    team: Numbers,
+    size: Column,
+    limit: Column,
+    teams: int,
+    most_size: int,
+    most_limit: int,
+    no_limit: int,
+) -> tuple[bool, bool, bool, bool]: ...

@@ -14,14 +14,37 @@ BUILD_STAMP = WALRAS_BUILD_STAMP.decode("ascii")
 
 
 cdef struct Sums:
-    # Of one team: its four prices, the greatest and the least of them, and macc of its jobs.
-    int64_t price[4]
+    # Of one team: the greatest and the least of its four prices, macc of its jobs, the prices.
     int64_t top
     int64_t bottom
+    int64_t jobs
     int64_t above_all
-    int64_t above[4]
-    int64_t wanted
     int64_t idle
+    int64_t price[4]
+    int64_t above[4]
+
+
+def faults_of_jobs(
+    const int32_t[::1] team, const int64_t[::1] size, const int64_t[::1] limit, int64_t teams,
+    int64_t most_size, int64_t most_limit, int64_t no_limit,
+):
+    """Say whether a team is unknown, a figure negative, one too large, the sum of sizes too large.
+
+    One pass; the sum counts sizes that are in range themselves, and stops where it is too large.
+    """
+    cdef int64_t i, amount, at, total = 0, jobs = team.shape[0]
+    cdef bint unknown = False, negative = False, large = False
+    if jobs != size.shape[0] or jobs != limit.shape[0]:
+        raise ValueError("the columns of the jobs have different lengths")
+    with nogil:
+        for i in range(jobs):
+            amount, at = size[i], limit[i]
+            unknown |= (team[i] < 0) | (team[i] >= teams)
+            negative |= (amount < 0) | (at < 0)
+            large |= (amount > most_size) | ((at > most_limit) & (at != no_limit))
+            if 0 <= amount <= most_size and total <= most_size:
+                total += amount
+    return unknown, negative, large, total > most_size
 
 
 def read_demand(
@@ -52,22 +75,19 @@ def read_demand(
         for i in range(jobs):
             one = &sums[team_of_job[i]]
             amount, at = size[i], limit[i]
-            if at > one.top:
-                one.above_all += amount
-            elif at > one.bottom:
+            one.jobs += amount
+            # Added without a jump: whether a limit lies above cannot be predicted.
+            one.above_all += amount * (at > one.top)
+            if one.bottom < at <= one.top:
                 for j in range(4):
                     if at > one.price[j]:
                         one.above[j] += amount
-                one.wanted += amount if at else 0
-                one.idle += 0 if at else amount
-            elif at:
-                one.wanted += amount
-            else:
+            if at == 0:
                 one.idle += amount
         for i in range(teams):
             one = &sums[i]
             for j in range(4):
                 out[j, i] = one.above_all + one.above[j]
-            out[4, i] = one.wanted + one.above_all
+            out[4, i] = one.jobs - one.idle
             out[5, i] = one.idle
     return found

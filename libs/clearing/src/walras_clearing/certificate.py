@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from walras_clearing.arrays import ABSENT, ClearedArrays, Column, MarketArrays
 from walras_clearing.columns import checked
 from walras_clearing.errors import ClearingInputError
-from walras_clearing.kernel import first_beyond, read_demand
+from walras_clearing.kernel import faults_of_jobs, read_demand
 from walras_clearing.validate import PRICE_MAX_MICRO, QUANTITY_MAX_MACC
 from walras_clearing.verify import Violation, first_come, proportional
 
@@ -53,19 +53,18 @@ def verify_arrays(market: MarketArrays, result: ClearedArrays) -> tuple[Violatio
 
 
 def _check_jobs(market: MarketArrays) -> None:
-    size, limit, team = market.size_macc, market.limit_micro, market.team_of_job
-    if not len(size):
-        return
     teams = len(market.pool_of_team)
-    named = (limit <= PRICE_MAX_MICRO) | (limit == NOTHING_ABOVE)
-    if team.min() < 0 or team.max() >= teams:
+    unknown, negative, large, sum_is_large = faults_of_jobs(
+        *(market.team_of_job, market.size_macc, market.limit_micro, teams),
+        *(QUANTITY_MAX_MACC, PRICE_MAX_MICRO, NOTHING_ABOVE),
+    )
+    if unknown:
         raise ClearingInputError("unknown_team", "team_of_job", f"numbers must be below {teams}")
-    if size.min() < 0 or limit.min() < 0:
+    if negative:
         raise ClearingInputError("negative", "size_macc or limit_micro", "must not be negative")
-    if size.max() > QUANTITY_MAX_MACC or not named.all():
+    if large:
         raise ClearingInputError("above_maximum", "size_macc or limit_micro", "is out of range")
-    zeros = np.zeros(len(size), np.int32)
-    if first_beyond(size, zeros, 1, QUANTITY_MAX_MACC) >= 0:
+    if sum_is_large:
         message = f"the sum in this market exceeds {QUANTITY_MAX_MACC} macc"
         raise ClearingInputError("sum_above_maximum", "size_macc", message)
 

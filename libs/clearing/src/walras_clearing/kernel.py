@@ -31,14 +31,23 @@ _loaded = {name: _load(name) for name in MODULES}
 if TYPE_CHECKING:
     from walras_clearing._proportion import first_beyond, shared_out
     from walras_clearing._settle import Kernel
-    from walras_clearing._verify import read_demand
+    from walras_clearing._verify import faults_of_jobs, read_demand
 else:
     first_beyond = _loaded["_proportion"].first_beyond
     shared_out = _loaded["_proportion"].shared_out
     Kernel = _loaded["_settle"].Kernel
+    faults_of_jobs = _loaded["_verify"].faults_of_jobs
     read_demand = _loaded["_verify"].read_demand
 
-__all__ = ["BUILD_STAMPS", "MODULES", "Kernel", "first_beyond", "read_demand", "shared_out"]
+__all__ = [
+    "BUILD_STAMPS",
+    "MODULES",
+    "Kernel",
+    "faults_of_jobs",
+    "first_beyond",
+    "read_demand",
+    "shared_out",
+]
 
 BUILD_STAMPS: Final[dict[str, str]] = {name: module.BUILD_STAMP for name, module in _loaded.items()}
 """Per compiled module the SHA-256 of all `.pyx`, `.pxd` and `.h` that it was compiled from."""
