@@ -168,6 +168,14 @@ def test_a_part_of_its_tests_and_the_readme_pass_from_the_wheel(installed: Insta
     assert " passed" in done.stdout
 
 
+def test_all_its_tests_can_be_collected_beside_the_wheel_alone(installed: Installed) -> None:
+    """What the slow run needs, at once: no test imports another member of the workspace."""
+    tests = installed.checkout / LIBRARY / "tests"
+    ignored = f"--ignore={tests / NEEDS_THE_CHECKOUT}"
+    done = installed.run(["-m", "pytest", "-q", "--collect-only", ignored, str(tests)])
+    assert done.returncode == 0, done.stdout[-6_000:] + done.stderr[-2_000:]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_all_its_tests_pass_from_the_wheel(installed: Installed) -> None:

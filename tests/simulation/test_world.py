@@ -14,16 +14,16 @@ from tests.simulation import money
 from tests.simulation.world import Trouble, World
 from walras.scenario import load_scenario
 from walras.trace import Replay, load_window
-from walras_billing.settlement import SETTLEMENT_MS as BILLING_MS
-from walras_intake.core import BOUNDARY_MS as INTAKE_MS
-from walras_node_agent.fleet import SETTLEMENT_MS as FLEET_MS
 from walras_runtime.errors import InvariantBrokenError
 from walras_runtime.memory.log import MemoryLog
 from walras_runtime.memory.runner import state_digest_input
 
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "itp_week.toml"
 STEPS = 40
-SERVICES = ("intake", "capacity", "clearing", "placement", "node_agent", "billing")
+SERVICES = (
+    *("intake", "capacity", "clearing", "placement", "node_agent", "billing"),
+    "invoicing",
+)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +229,3 @@ def test_money_that_is_not_conserved_is_noticed(
 ) -> None:
     with pytest.raises(AssertionError, match=what):
         money.check(money.count(tampered(plain.log, topic, change)))
-
-
-def test_all_services_mean_the_same_settlement_boundaries() -> None:
-    assert BILLING_MS == INTAKE_MS == FLEET_MS == 300_000

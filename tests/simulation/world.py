@@ -18,6 +18,8 @@ import walras_clearing_service.settings
 import walras_clearing_service.wiring
 import walras_intake.settings
 import walras_intake.wiring
+import walras_invoicing.settings
+import walras_invoicing.wiring
 import walras_node_agent.settings
 import walras_node_agent.wiring
 import walras_placement.settings
@@ -52,6 +54,7 @@ def specs(partitions: int | None = None) -> list[StageSpec]:
         walras_placement.wiring.build(walras_placement.settings.Settings(**shared)),
         walras_node_agent.wiring.build(walras_node_agent.settings.Settings(**shared)),
         walras_billing.wiring.build(walras_billing.settings.Settings(**shared)),
+        walras_invoicing.wiring.build(walras_invoicing.settings.Settings(**shared)),
     ]
 
 

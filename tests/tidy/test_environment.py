@@ -7,6 +7,7 @@ from walras_billing.settings import Settings as BillingSettings
 from walras_capacity.settings import Settings as CapacitySettings
 from walras_clearing_service.settings import Settings as ClearingSettings
 from walras_intake.settings import Settings as IntakeSettings
+from walras_invoicing.settings import Settings as InvoicingSettings
 from walras_node_agent.settings import Settings as NodeAgentSettings
 from walras_placement.settings import Settings as PlacementSettings
 from walras_runtime.settings import ServiceSettings
@@ -17,7 +18,7 @@ from walras_views.settings import Settings as ViewsSettings
 PAGE = "docs/settings.md"
 SERVICES: tuple[type[ServiceSettings], ...] = (
     *(TickerSettings, IntakeSettings, CapacitySettings, ClearingSettings, PlacementSettings),
-    *(NodeAgentSettings, BillingSettings, SnapshotSettings, ViewsSettings),
+    *(NodeAgentSettings, BillingSettings, InvoicingSettings, SnapshotSettings, ViewsSettings),
 )
 VARIABLE = re.compile(r"\bWALRAS_[A-Z][A-Z0-9_]*[A-Z0-9]\b")
 NOT_VARIABLES = {"WALRAS_BUILD_STAMP": "a C macro of the kernel"}

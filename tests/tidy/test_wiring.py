@@ -13,6 +13,8 @@ from walras_clearing_service.wiring import build as build_clearing
 from walras_contracts.topics import Topic, load_topics, parse_topics
 from walras_intake.settings import Settings as IntakeSettings
 from walras_intake.wiring import build as build_intake
+from walras_invoicing.settings import Settings as InvoicingSettings
+from walras_invoicing.wiring import build as build_invoicing
 from walras_node_agent.settings import Settings as NodeAgentSettings
 from walras_node_agent.wiring import build as build_node_agent
 from walras_placement.settings import Settings as PlacementSettings
@@ -48,6 +50,7 @@ def stages() -> list[StageSpec]:
         build_placement(PlacementSettings.read(kafka_bootstrap=BOOTSTRAP)),
         build_node_agent(NodeAgentSettings.read(kafka_bootstrap=BOOTSTRAP)),
         build_billing(BillingSettings.read(kafka_bootstrap=BOOTSTRAP)),
+        build_invoicing(InvoicingSettings.read(kafka_bootstrap=BOOTSTRAP)),
     ]
 
 

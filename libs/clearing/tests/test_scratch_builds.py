@@ -20,11 +20,9 @@ from libs.clearing.fuzz.sanitized import (
     NotSanitized,
     check_that_faults_are_reported,
     check_that_modules_are_sanitized,
-    preloaded,
     run_under_sanitizers,
 )
 from libs.clearing.fuzz.scratch_build import LIBRARY, ROOT, ScratchBuild, built_copy
-from walras_launcher.pytest_plugin import missing
 
 GENERATED = """
 static const char* const __pyx_f[] = {
@@ -37,14 +35,6 @@ static const char* const __pyx_f[] = {
   __Pyx_TraceLine(5,3,0,__PYX_ERR(1, 5, __pyx_L1_error))
   __Pyx_TraceLine(3,3,0,__PYX_ERR(2, 3, __pyx_L1_error))
 """
-
-
-def test_sanitizers_report_the_faults_that_are_planted(tmp_path: Path) -> None:
-    try:
-        preloaded(tmp_path)
-    except NotSanitized as error:
-        missing("sanitizers", error)
-    check_that_faults_are_reported(tmp_path)
 
 
 def test_a_build_without_sanitizers_is_not_taken_for_one_with(tmp_path: Path) -> None:

@@ -77,7 +77,6 @@ def test_the_largest_pool_can_fill_its_wallet_for_as_long_as_a_platform_may_allo
         earned_micro=weight * hours,
         spent_micro=0,
         credited_micro=0,
-        credited_micro=0,
         expired_micro=0,
     )
     assert balance.wallet_micro == weight * hours

@@ -6,16 +6,23 @@ from typing import Any, TypeVar
 from walras_billing.handlers import BillingStage
 from walras_billing.settings import Settings
 from walras_billing.wiring import build
-from walras_contracts.accounts import AccountsChanged, PoolDocument, TeamAccount
-from walras_contracts.charges import ChargeRated, UsageGapReported, UsageQuarantined
+from walras_contracts.accounts import (
+    AccountsChanged,
+    Document,
+    MarketDocument,
+    PoolDocument,
+    PriceGapPolicy,
+    TeamAccount,
+)
+from walras_contracts.charges import ChargeCredited, ChargeRated, UsageGapReported, UsageQuarantined
 from walras_contracts.event import Event
 from walras_contracts.identifiers import partition_of
-from walras_contracts.market import PoolPrice, PricePublished
+from walras_contracts.market import PoolPrice, PriceGapPublished, PricePublished
 from walras_contracts.money import BalancePublished, BudgetPublished
 from walras_contracts.quantities import PPM
 from walras_contracts.registry import decode_inner
 from walras_contracts.topics import load_topics
-from walras_contracts.work import UsageMetered, WorkClass
+from walras_contracts.work import DrainState, DrainStatusChanged, UsageMetered, WorkClass
 from walras_runtime.memory.log import MemoryLog
 from walras_runtime.memory.runner import MemoryRunner, state_digest_input
 from walras_runtime.records import Barrier, Output, emit
@@ -24,13 +31,19 @@ E = TypeVar("E", bound=Event)
 
 START_MS = 1_728_000_000
 MINUTE_MS = 60_000
-INPUTS = ("usage", "prices", "accounts")
+INPUTS = ("usage", "drain.status", "prices", "accounts")
+TEAMS = ("t1", "t2", "t3")
 
 
 class Bench:
-    """All partitions of billing on a log."""
+    """All partitions of billing on a log.
 
-    def __init__(self, *, crash: bool = False, **settings: Any) -> None:
+    Market ``a`` has a document from the start, and so has pool ``p`` with three teams where the
+    first step gives no other; unless ``strangers``: then nobody is known.
+    """
+
+    def __init__(self, *, crash: bool = False, strangers: bool = False, **settings: Any) -> None:
+        self._strangers = strangers
         self.log = MemoryLog(load_topics())
         self._spec = build(Settings(kafka_bootstrap="none", **settings))
         self._partitions = self.log.partitions("usage")
@@ -44,6 +57,10 @@ class Bench:
     def step(self, minute: int, *given: Output) -> None:
         """Write what the outside writes, then a barrier at a minute; let every partition step."""
         self._number += 1
+        if self._number == 0 and not self._strangers:
+            self.log.append([emit(_changed(MarketDocument(market="a")))])
+            if not any(output.key == "pool/p" for output in given):
+                self.log.append([pool(dict.fromkeys(TEAMS, 1))])
         self.log.append(given)
         barrier = Barrier(self._number, START_MS + minute * MINUTE_MS)
         for topic in INPUTS:
@@ -101,6 +118,10 @@ class Bench:
         """Return all charge lines."""
         return self.events("charges", ChargeRated)
 
+    def credits(self) -> list[ChargeCredited]:
+        """Return all credits."""
+        return self.events("charges", ChargeCredited)
+
     def quarantined(self) -> list[UsageQuarantined]:
         """Return all usage that is not charged."""
         return self.events("usage.quarantined", UsageQuarantined)
@@ -112,7 +133,8 @@ class Bench:
     def spent_numerator(self) -> int:
         """Return what all wallets together were charged, as the state topic has it."""
         state = state_digest_input(self.log, "billing")
-        return sum(json.loads(v)[3] for k, v in state.items() if k.split("/")[1] == "wallet")
+        wallets = [json.loads(v) for k, v in state.items() if k.split("/")[1] == "wallet"]
+        return sum(account[2] for wallet in wallets for account in wallet[1].values())
 
     def stages(self) -> list[BillingStage]:
         """Return the stages, for tests that break them."""
@@ -146,11 +168,53 @@ def pool(
     name: str = "p",
 ) -> Output:
     teams = tuple(TeamAccount(team=t, income_local_per_hour=i) for t, i in incomes.items())
+    document = PoolDocument(pool=name, weight_micro_per_hour=weight, teams=teams)
+    return emit(_changed(document, version=version, minute=minute))
+
+
+def _changed(document: Document, *, version: int = 1, minute: int = 0) -> AccountsChanged:
+    effective_ms = START_MS + minute * MINUTE_MS
+    return AccountsChanged(version=version, effective_ms=effective_ms, document=document)
+
+
+def price_gap(
+    start_minute: int, end_minute: int, policy: PriceGapPolicy = PriceGapPolicy.UNBILLED
+) -> Output:
+    """Return that the market had no prices over [start, end)."""
     return emit(
-        AccountsChanged(
-            version=version,
-            effective_ms=START_MS + minute * MINUTE_MS,
-            document=PoolDocument(pool=name, weight_micro_per_hour=weight, teams=teams),
+        PriceGapPublished(
+            market="a",
+            cycle=0,
+            start_ms=START_MS + start_minute * MINUTE_MS,
+            end_ms=START_MS + end_minute * MINUTE_MS,
+            policy=policy,
+        )
+    )
+
+
+def drain(
+    warned_minute: int,
+    minute: int,
+    state: DrainState = DrainState.FAILED,
+    *,
+    lease: str = "l1",
+    team: str = "t1",
+    session: str = "s1",
+    node: str = "n",
+) -> Output:
+    """Return how far the drain of a lease had come at a minute."""
+    return emit(
+        DrainStatusChanged(
+            session=session,
+            lease=lease,
+            node=node,
+            team=team,
+            pool="p",
+            job="j",
+            state=state,
+            outcome="agent_lost" if state is DrainState.FAILED else "",
+            warned_ms=START_MS + warned_minute * MINUTE_MS,
+            at_ms=START_MS + minute * MINUTE_MS,
         )
     )
 
@@ -180,23 +244,27 @@ def usage(
     work_class: WorkClass = WorkClass.MARKET,
     minutes: int = 1,
     limit: int | None = None,
+    attempt: int = 1,
+    node: str = "n",
+    market: str = "a",
+    billable: bool = True,
 ) -> Output:
     """Return one minute of use; with 60 accelerators it costs the price."""
     return emit(
         UsageMetered(
             lease=lease,
-            node="n",
-            attempt=1,
+            node=node,
+            attempt=attempt,
             seq=seq,
             team=team,
             pool="p",
             job="j",
-            market="a",
+            market=market,
             quantity_macc=macc,
             start_ms=START_MS + start_minute * MINUTE_MS,
             end_ms=START_MS + (start_minute + minutes) * MINUTE_MS,
             work_class=work_class,
-            billable=True,
+            billable=billable,
             limit_micro=limit,
             tariff_ppm=PPM,
         )

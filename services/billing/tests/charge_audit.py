@@ -1,12 +1,15 @@
 """An independent audit of the charge lines on a log, by scans and plain loops.
 
 It shares no code with billing: for each usage record it looks up which prices precede which
-barrier, and adds up what the record must cost now and what its first lines had to say.
+barrier, and adds up what the record must cost now and what its first lines had to say. Credits are
+compared with charges instant by instant.
 """
 
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
@@ -19,29 +22,49 @@ Use = tuple[int, Document]
 
 @dataclass
 class Log:
-    """What a log says: barrier times, prices and usage with the barrier behind each."""
+    """What a log says: barrier times, prices and usage with the barrier behind each.
+
+    ``prices`` and ``gaps`` are with the barrier behind each; ``told`` is what they say: from when,
+    behind which barrier, as a price or not, and the record or what a gap says. ``failures`` are
+    spans of leases that failed drains give back, ``ended`` the records before a gap for ever.
+    """
 
     barriers: list[int] = field(default_factory=list)
     prices: list[tuple[int, Document]] = field(default_factory=list)
+    gaps: list[tuple[int, Document]] = field(default_factory=list)
+    told: list[tuple[int, int, bool, int, str, Document | str]] = field(default_factory=list)
     usage: dict[tuple[str, int], Use] = field(default_factory=dict)
-    by_source: dict[str, list[Document]] = field(default_factory=lambda: defaultdict(list))
+    by_part: dict[str, list[Document]] = field(default_factory=lambda: defaultdict(list))
     charges: list[Document] = field(default_factory=list)
+    credits: list[Document] = field(default_factory=list)
+    failures: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    ended: set[tuple[str, int]] = field(default_factory=set)
 
     def price(self, use: Document, at_ms: int, barrier: int) -> int | None:
         """Return what is charged at an instant, by the prices known by a barrier."""
         if use["work_class"] == "opportunistic" or not use["billable"]:
             return 0
         known = [
-            (price["market_time_ms"], behind, number, price)
-            for number, (behind, price) in enumerate(self.prices)
-            if price["market"] == use["market"]
-            and behind <= barrier
-            and price["market_time_ms"] <= at_ms
+            told
+            for told in self.told
+            if told[4] == use["market"] and told[1] <= barrier and told[0] <= at_ms
         ]
         if not known:
             return None
-        pools = {p["pool"]: p["price_micro"] for p in max(known, key=lambda k: k[:3])[3]["pools"]}
-        price: int | None = pools.get(use["pool"])
+        last = max(known, key=lambda told: told[:4])
+        if last[5] == "free":
+            return 0
+        if not last[2]:
+            # A gap: the last price told for its time or before goes on.
+            before = [told for told in known if told[2] and told[0] <= last[0]]
+            if not before:
+                return None
+            last = max(before, key=lambda told: told[:4])
+        document = last[5]
+        assert not isinstance(document, str)
+        price: int | None = {p["pool"]: p["price_micro"] for p in document["pools"]}.get(
+            use["pool"]
+        )
         limit = use["limit_micro"]
         return price if price is None or limit is None else min(price, limit)
 
@@ -53,18 +76,35 @@ class Log:
 
     def edges(self, use: Document) -> list[int]:
         """Return all instants within a record at which anything may change."""
-        cuts = {price["market_time_ms"] for _, price in self.prices}
-        for other in self.by_source[source_of(use)]:
+        cuts = {told[0] for told in self.told}
+        for other in self.by_part[part_of(use)]:
             cuts |= {other["start_ms"], other["end_ms"]}
         inside = {at for at in cuts if use["start_ms"] < at < use["end_ms"]}
         return sorted({use["start_ms"], use["end_ms"], *inside})
 
     def is_claimed(self, use: Document, at_ms: int) -> bool:
-        """Whether a lower number of the source covers an instant."""
+        """Whether a lower attempt, or a lower number of the same, covers an instant."""
         return any(
-            other["seq"] < use["seq"] and other["start_ms"] <= at_ms < other["end_ms"]
-            for other in self.by_source[source_of(use)]
+            (other["attempt"], other["seq"]) < (use["attempt"], use["seq"])
+            and other["start_ms"] <= at_ms < other["end_ms"]
+            for other in self.by_part[part_of(use)]
         )
+
+    def understand(self) -> None:
+        """Say what prices and gaps tell, once all of them are read."""
+        for number, (behind, price) in enumerate(self.prices):
+            self.told.append(
+                (price["market_time_ms"], behind, True, number, price["market"], price)
+            )
+        for number, (behind, gap) in enumerate(self.gaps):
+            says = "free" if gap["policy"] == "unbilled" else "carried"
+            market, end_ms = gap["market"], gap["end_ms"]
+            self.told.append((gap["start_ms"], behind, False, number, market, says))
+            is_priced = any(
+                told[0] == end_ms and told[1] <= behind and told[4] == market for told in self.told
+            )
+            if not is_priced:
+                self.told.append((end_ms, behind, False, number, market, "ended"))
 
 
 def read(log: MemoryLog) -> Log:
@@ -75,8 +115,10 @@ def read(log: MemoryLog) -> Log:
         for entry in log.read("usage.quarantined", partition, 0):
             body = json.loads(entry.payload or b"{}") if entry.barrier is None else {}
             if "code" in body and body["start_ms"] is None:
-                out.add((body["partition"], body["offset"]))
-    for topic in ("prices", "usage", "charges"):
+                out.add((body["topic"], body["partition"], body["offset"]))
+            if body.get("ended") == "never":
+                found.ended.add((source_of(body), body["first_seq"] - 1))
+    for topic in ("prices", "usage", "drain.status", "charges"):
         for partition in log.partitions(topic):
             number = 0
             for entry in log.read(topic, partition, 0):
@@ -84,16 +126,30 @@ def read(log: MemoryLog) -> Log:
                     number = entry.barrier.number + 1
                     if topic == "usage" and partition == 0:
                         found.barriers.append(entry.barrier.market_time_ms)
-                elif topic == "prices":
-                    found.prices.append((number, json.loads(entry.payload or b"")))
+                    continue
+                body = json.loads(entry.payload or b"{}")
+                if topic == "prices":
+                    kept = found.gaps if "policy" in body else found.prices
+                    kept.append((number, body))
                 elif topic == "charges":
-                    found.charges.append(json.loads(entry.payload or b""))
-                elif (partition, entry.offset) not in out:
-                    use = json.loads(entry.payload or b"")
-                    if (source_of(use), use["seq"]) not in found.usage:
-                        found.usage[source_of(use), use["seq"]] = (number, use)
-                        found.by_source[source_of(use)].append(use)
+                    kept_lines = found.credits if "credits" in body else found.charges
+                    kept_lines.append(body)
+                elif (topic, partition, entry.offset) in out:
+                    continue
+                elif topic == "drain.status":
+                    if body["state"] == "failed":
+                        span = (body["warned_ms"], body["at_ms"])
+                        found.failures[f"{body['team']}/{body['lease']}"].append(span)
+                elif (source_of(body), body["seq"]) not in found.usage:
+                    found.usage[source_of(body), body["seq"]] = (number, body)
+                    found.by_part[part_of(body)].append(body)
+    found.understand()
     return found
+
+
+def part_of(document: Document) -> str:
+    """Name of what holds devices: a lease on a node, in whatever attempt."""
+    return f"{document['lease']}/{document['node']}"
 
 
 def source_of(document: Document) -> str:
@@ -108,7 +164,7 @@ def faults(log: MemoryLog) -> list[str]:
     by_record: dict[tuple[str, int], list[Document]] = defaultdict(list)
     for line in found.charges:
         by_record[source_of(line), line["seq"]].append(line)
-    ids = [line["charge_id"] for line in found.charges]
+    ids = [line["charge_id"] for line in (*found.charges, *found.credits)]
     wrong += [f"{name}: twice" for name in sorted({i for i in ids if ids.count(i) > 1})]
     for key in by_record.keys() - found.usage.keys():
         wrong.append(f"{key}: charged, but nobody used it")
@@ -119,7 +175,49 @@ def faults(log: MemoryLog) -> list[str]:
             continue
         wrong += _wrong_sum(found, key, use, lines)
         wrong += _wrong_lines(found, key, use, lines)
+    return [*wrong, *_wrong_credits(found, by_record)]
+
+
+def _wrong_credits(found: Log, by_record: dict[tuple[str, int], list[Document]]) -> list[str]:
+    """At each instant all that is charged is given back, or nothing is."""
+    wrong = []
+    given: dict[tuple[str, int], list[Document]] = defaultdict(list)
+    for credit in found.credits:
+        given[source_of(credit), credit["seq"]].append(credit)
+    for key in sorted(by_record.keys() | given.keys()):
+        lines, back = by_record.get(key, []), given.get(key, [])
+        ids = {line["charge_id"]: line for line in lines}
+        for credit in back:
+            line = ids.get(credit["credits"], {"start_ms": 1, "end_ms": 0})
+            if not line["start_ms"] <= credit["start_ms"] < credit["end_ms"] <= line["end_ms"]:
+                wrong.append(f"{key}: {credit['charge_id']} gives back what was not charged")
+            text = f"{credit['reason']}/{credit['start_ms']}/{credit['credits']}".encode()
+            name = blake2b(text, digest_size=16, person=b"walras.credit").hexdigest()
+            if credit["charge_id"] != name:
+                wrong.append(f"{key}: {credit['charge_id']} should be {name}")
+        if not lines:
+            continue
+        claims = found.failures.get(f"{lines[0]['team']}/{lines[0]['lease']}", [])
+        edges = {at for line in (*lines, *back) for at in (line["start_ms"], line["end_ms"])}
+        inside = {at for claim in claims for at in claim if min(edges) < at < max(edges)}
+        for at_ms in sorted(edges | inside)[:-1]:
+            is_given = key in found.ended or any(a <= at_ms < b for a, b in claims)
+            owed = -_rate(lines, at_ms) if is_given else 0
+            if _rate(back, at_ms) != owed:
+                wrong.append(f"{key}: {at_ms} was given back {_rate(back, at_ms)}, not {owed}")
     return wrong
+
+
+def _rate(lines: list[Document], at_ms: int) -> Fraction:
+    """Add up what lines say of an instant, per ms."""
+    return sum(
+        (
+            Fraction(int(line["amount_numerator"]), line["end_ms"] - line["start_ms"])
+            for line in lines
+            if line["start_ms"] <= at_ms < line["end_ms"]
+        ),
+        Fraction(0),
+    )
 
 
 def _wrong_sum(found: Log, key: tuple[str, int], use: Document, lines: list[Document]) -> list[str]:

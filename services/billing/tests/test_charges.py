@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from services.billing.tests.billing_bench import (
+    INPUTS,
     MINUTE_MS,
     START_MS,
     Bench,
@@ -222,9 +223,9 @@ def test_a_lower_number_that_comes_later_takes_back_what_the_higher_one_was_char
 def test_numbers_that_are_passed_over_are_reported_when_they_come_or_never_will() -> None:
     bench = Bench(look_back_ms=600_000)
     bench.step(0, price(0, 10))
-    bench.step(4, usage(0), usage(1, seq=2), usage(2, seq=5), usage(3, seq=6))
+    bench.step(5, usage(0), usage(2, seq=2), usage(3, seq=5), usage(4, seq=6))
     assert bench.gaps() == []
-    bench.step(5, usage(4, seq=1))
+    bench.step(6, usage(1, seq=1))
     (filled,) = bench.gaps()
     assert (filled.first_seq, filled.end_seq, filled.ended) == (1, 2, GapEnd.FILLED)
     bench.step(30)
@@ -366,7 +367,7 @@ def test_replaying_the_inputs_into_an_empty_state_gives_the_same_keys_and_payloa
     a_day(seed, bench)
     # The inputs alone, all of them there before the first step of the replay.
     for where, entries in bench.log.entries.items():
-        if where[0] in {"usage", "prices", "accounts"}:
+        if where[0] in INPUTS:
             again.log.entries[where] = list(entries)
     again.catch_up()
 

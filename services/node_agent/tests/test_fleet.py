@@ -5,17 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from walras_contracts.event import Event
-from walras_contracts.quantities import NUMBER_MAX
+from walras_contracts.quantities import NUMBER_MAX, SETTLEMENT_MS
 from walras_contracts.registry import decode_inner
 from walras_contracts.topics import load_topics
 from walras_contracts.work import (
+    DrainStatusChanged,
     LeaseGranted,
     LeaseStatusChanged,
     UsageMetered,
     VacateRequested,
     WorkClass,
 )
-from walras_node_agent.fleet import SETTLEMENT_MS, USAGE_INTERVAL_MS, pieces
+from walras_node_agent.fleet import USAGE_INTERVAL_MS, pieces
 from walras_node_agent.metering import UsageTemplate
 from walras_node_agent.settings import Settings
 from walras_node_agent.wiring import FLEET_DONE, build
@@ -40,6 +41,7 @@ class Bench:
         self._read: dict[tuple[str, int], int] = {}
         self.usage: list[UsageMetered] = []
         self.statuses: list[LeaseStatusChanged] = []
+        self.drains: list[DrainStatusChanged] = []
 
     def step(self, at_ms: int, *given: Output) -> list[Event]:
         """Do a step at ``at_ms`` after the start; return its events."""
@@ -52,7 +54,7 @@ class Bench:
             self._runner = MemoryRunner(self._spec, self.log)
         assert self._runner.advance() == 1
         found: list[Event] = []
-        for topic in ("lease.status", "usage"):
+        for topic in ("lease.status", "drain.status", "usage"):
             for partition in self.log.partitions(topic):
                 for entry in self.log.read(topic, partition, self._read.get((topic, partition), 0)):
                     self._read[topic, partition] = entry.offset + 1
@@ -61,7 +63,13 @@ class Bench:
                         found.append(decode_inner(entry.type, entry.payload))
         self.usage += [e for e in found if isinstance(e, UsageMetered)]
         self.statuses += [e for e in found if isinstance(e, LeaseStatusChanged)]
+        self.drains += [e for e in found if isinstance(e, DrainStatusChanged)]
         return found
+
+    def drained(self) -> list[tuple[str, int]]:
+        """How the drains went: states and times, as told for the first node."""
+        first = min((d.node for d in self.drains), default="")
+        return [(d.state.value, d.at_ms - START_MS) for d in self.drains if d.node == first]
 
     def told(self) -> list[tuple[str, str, int, int | None]]:
         return [
@@ -197,7 +205,12 @@ def test_a_vacated_lease_is_overhang_until_it_is_free_a_minute_later() -> None:
     bench.step(120_000)
 
     assert bench.told()[-1] == ("freed", "vacated", 120_000, 480_000)
-    assert bench.metered() == [(0, 60_000, "market", True), (60_000, 120_000, "overhang", True)]
+    assert bench.metered() == [
+        (0, 60_000, "market", True),
+        (60_000, 70_000, "overhang", True),
+        (70_000, 120_000, "overhang", False),
+    ]
+    assert bench.drained() == [("warned", 60_000), ("waiting", 70_000), ("freed", 120_000)]
 
 
 def test_opportunistic_work_is_not_billed_while_it_leaves() -> None:
@@ -209,7 +222,8 @@ def test_opportunistic_work_is_not_billed_while_it_leaves() -> None:
     assert bench.told()[-1] == ("freed", "vacated", 120_000, None)
     assert bench.metered() == [
         (0, 60_000, "opportunistic", True),
-        (60_000, 120_000, "overhang", False),
+        (60_000, 70_000, "overhang", False),
+        (70_000, 120_000, "overhang", False),
     ]
 
 
@@ -230,6 +244,65 @@ def test_only_the_first_request_to_leave_counts() -> None:
     bench.step(90_000)
 
     assert bench.told()[-1][:3] == ("freed", "vacated", 90_000)
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_drain_is_billed_for_a_grace_after_its_warning_whatever_the_windows(crash: bool) -> None:
+    bench = Bench(interval_ms=5_000, crash=crash)
+    bench.step(0, emit(part(run_ms=None)))
+    bench.step(5_000, vacate(5_000))
+    for at_ms in (10_000, 15_000, 20_000, 60_000, 65_000):
+        bench.step(at_ms)
+
+    assert bench.drained() == [("warned", 5_000), ("waiting", 15_000), ("freed", 65_000)]
+    billed = [u.end_ms - START_MS for u in bench.usage if u.billable]
+    unbilled = [u.start_ms - START_MS for u in bench.usage if not u.billable]
+    assert (max(billed), min(unbilled)) == (15_000, 15_000)
+    assert sorted(u.seq for u in bench.usage) == list(range(len(bench.usage)))
+
+
+def test_use_is_cut_inside_a_window_where_the_billing_grace_ends() -> None:
+    bench = Bench(interval_ms=7_000)
+    bench.step(0, emit(part(run_ms=None)))
+    bench.step(7_000, vacate(7_000))
+    bench.step(14_000)
+
+    assert bench.metered()[-2:] == [
+        (14_000, 17_000, "overhang", True),
+        (17_000, 21_000, "overhang", False),
+    ]
+
+
+def test_every_node_of_a_gang_tells_of_the_one_drain_of_its_lease() -> None:
+    bench = Bench()
+    bench.step(0, emit(part(parts=2, run_ms=None)), emit(part(parts=2, number=1, node="n2")))
+    bench.step(60_000, vacate(60_000))
+    bench.step(120_000)
+
+    assert {(d.node, d.state.value) for d in bench.drains} == {
+        (node, state) for node in ("n1", "n2") for state in ("warned", "waiting", "freed")
+    }
+    assert len({d.session for d in bench.drains}) == 1
+    assert {(d.warned_ms - START_MS, d.outcome) for d in bench.drains} == {(60_000, "")}
+
+
+def test_a_lease_that_leaves_before_it_has_run_is_drained_all_the_same() -> None:
+    bench = Bench()
+    bench.step(0, emit(part(parts=2, run_ms=None)))
+    bench.step(60_000, vacate(60_000))
+    bench.step(120_000)
+
+    assert bench.drained() == [("warned", 60_000), ("freed", 120_000)]
+    assert bench.usage == []
+
+
+def test_a_lease_that_is_left_alone_is_not_drained() -> None:
+    bench = Bench()
+    bench.step(0, emit(part()))
+    bench.step(60_000)
+
+    assert bench.drains == []
+    assert bench.told()[-1][:2] == ("freed", "finished")
 
 
 def test_a_class_change_cuts_usage_and_keeps_the_sequence() -> None:
@@ -255,6 +328,7 @@ def test_a_move_to_another_pool_cuts_usage_where_it_takes_effect(crash: bool) ->
         (0, "p", "market", 0),
         (60_000, "q", "market", 1),
         (120_000, "q", "overhang", 2),
+        (130_000, "q", "overhang", 3),
     ]
 
 

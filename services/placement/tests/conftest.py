@@ -18,6 +18,8 @@ from walras_contracts.work import (
     LeaseStatusChanged,
     VacateRequested,
 )
+from walras_placement.budgets import ExhaustedTeams
+from walras_placement.handlers import PlacementStage
 from walras_placement.settings import Settings
 from walras_placement.wiring import build
 from walras_runtime.memory.log import MemoryLog
@@ -26,7 +28,7 @@ from walras_runtime.records import Barrier, Output, emit
 
 START_MS = 1_728_000_000
 MINUTE_MS = 60_000
-INPUTS = ("accounts", "nodes", "quotas", "queue", "lease.status")
+INPUTS = ("accounts", "nodes", "quotas", "queue", "lease.status", "budgets")
 OUTPUTS = ("leases", "vacate", "job.status")
 
 
@@ -57,6 +59,11 @@ class Bench:
             self._runner = MemoryRunner(self._spec, self.log)
         assert self._runner.advance() == 1
         return self._written()
+
+    def forget_exhausted(self) -> None:
+        """Lose when exhausted teams were told, for a test that must notice."""
+        assert isinstance(self._runner.stage, PlacementStage)
+        self._runner.stage.state.exhausted = ExhaustedTeams()
 
     def _written(self) -> list[Event | Output]:
         found: list[Event | Output] = []

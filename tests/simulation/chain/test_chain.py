@@ -34,7 +34,11 @@ def test_every_step_keeps_devices_quota_gangs_and_run_time(seed: int) -> None:
     auditor.check_charges()
 
 
-def oracle_spent(auditor: Auditor) -> dict[str, Fraction]:
+Totals = dict[tuple[str, str], Fraction]
+"""By team and pool."""
+
+
+def oracle_spent(auditor: Auditor) -> Totals:
     """Return what each team owes, record by record, at the price of the pool that it was in."""
     world, scenario = auditor.world, auditor.scenario
     prices: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
@@ -43,7 +47,7 @@ def oracle_spent(auditor: Auditor) -> dict[str, Fraction]:
         for pool in event.pools:
             assert pool.price_micro is not None
             prices[event.market, pool.pool].append((event.market_time_ms, pool.price_micro))
-    owed: dict[str, Fraction] = defaultdict(Fraction)
+    owed: Totals = defaultdict(Fraction)
     # Use is charged a minute after its end.
     until_ms = START_MS + (world.step - 1) * MINUTE_MS
     for usage in decoded(world.events("usage")):
@@ -52,7 +56,8 @@ def oracle_spent(auditor: Auditor) -> dict[str, Fraction]:
             continue
         if usage.end_ms > until_ms:
             continue
-        history = sorted(prices[usage.market, scenario.pool_at(usage.team, usage.start_ms)])
+        payer = scenario.pool_at(usage.team, usage.start_ms)
+        history = sorted(prices[usage.market, payer])
         edges = sorted(
             {usage.start_ms, usage.end_ms}
             | {t for t, _ in history if usage.start_ms < t < usage.end_ms}
@@ -62,13 +67,13 @@ def oracle_spent(auditor: Auditor) -> dict[str, Fraction]:
             if usage.limit_micro is not None:
                 price = min(price, usage.limit_micro)
             hours = Fraction(end_ms - start_ms, 3_600_000)
-            owed[usage.team] += price * hours * Fraction(usage.quantity_macc, 1000)
+            owed[usage.team, payer] += price * hours * Fraction(usage.quantity_macc, 1000)
     return owed
 
 
-def oracle_earned(scenario: Scenario, minutes: int) -> dict[str, Fraction]:
+def oracle_earned(scenario: Scenario, minutes: int) -> Totals:
     """Return what each team earned, minute by minute, by the documents of the scenario."""
-    earned: dict[str, Fraction] = defaultdict(Fraction)
+    earned: Totals = defaultdict(Fraction)
     for minute in range(minutes):
         for pool, weight in WEIGHTS.items():
             in_force = [
@@ -76,7 +81,7 @@ def oracle_earned(scenario: Scenario, minutes: int) -> dict[str, Fraction]:
             ]
             local = sum(INCOMES[team] for team in in_force[-1])
             for team in in_force[-1] if local else ():
-                earned[team] += Fraction(weight * INCOMES[team], local * 60)
+                earned[team, pool] += Fraction(weight * INCOMES[team], local * 60)
     return earned
 
 
@@ -95,8 +100,9 @@ def test_wallets_are_income_less_what_an_independent_count_of_the_log_says(seed:
     owed, earned = oracle_spent(auditor), oracle_earned(auditor.scenario, 60)
     for team, balance in last.items():
         assert balance.boundary_ms == START_MS + 60 * MINUTE_MS
-        assert balance.earned_micro == round(earned[team])
-        assert balance.spent_micro == round(owed[team])
+        # Running totals are kept, and rounded, by team and pool.
+        assert balance.earned_micro == sum(round(earned[team, pool]) for pool in WEIGHTS)
+        assert balance.spent_micro == sum(round(owed[team, pool]) for pool in WEIGHTS)
         # An hour is far below the cap, and between two pools a wallet stands still.
         assert balance.expired_micro == 0
 

@@ -18,7 +18,10 @@ from walras_runtime.stage import StageSpec
 
 START_MS = 1_728_000_000
 MINUTE_MS = 60_000
-DRIVEN = ("nodes", "quotas", "queue", "prices", "accounts", "lease.status", "usage")
+DRIVEN = (
+    *("nodes", "quotas", "queue", "prices", "accounts"),
+    *("lease.status", "drain.status", "usage"),
+)
 
 Restart = Callable[[int, str], bool]
 

@@ -124,12 +124,14 @@ class ChargeCredited(_OfUsage):
     charge_id: ChargeId
     """A function of the credited charge, the reason and the start."""
     credits: ChargeId
-    """The charge that is given back."""
+    """The charge line that is given back: a charge with its corrections so far, or one that came
+    later."""
     reason: Annotated[CreditReason, Field(strict=False)]
     session: Text
     """The drain session; empty for a gap."""
     amount_numerator: Numerator
-    """Not above 0: less what the part is charged, its corrections so far included."""
+    """Less what the part is charged; above 0 only where it follows a later correction that lowers
+    what was given back."""
 
     def record_key(self) -> str:
         """Key: the id of the line."""
@@ -169,8 +171,9 @@ class UsageQuarantined(Event):
     """What is not charged, in milli-accelerator-milliseconds; null: the record does not say."""
     topic: Text
     partition: Number
-    offset: Number
-    """Where the record stands; of a part: the record that showed that it is not to be charged."""
+    offset: NumberOrNone
+    """Where the record stands; of a part: the record that showed that it is not to be charged, or
+    -1 where time did."""
     start_ms: MarketTimeMs | None
     """Start of the part that is not charged; null: all of the record."""
     end_ms: MarketTimeMs | None

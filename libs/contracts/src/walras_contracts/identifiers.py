@@ -33,7 +33,8 @@ def digest_of(*parts: str) -> str:
 
     Deterministic ids are built with it, so that a replay yields the same id.
     """
-    body = b"".join(len(p.encode()).to_bytes(4, "big") + p.encode() for p in parts)
+    encoded = [part.encode() for part in parts]
+    body = b"".join([len(part).to_bytes(4, "big") + part for part in encoded])
     return hashlib.sha256(body).hexdigest()[:32]
 
 

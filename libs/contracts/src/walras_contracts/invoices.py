@@ -1,7 +1,7 @@
 """Invoices of pools and teams, and what finance asks of them."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,9 @@ from walras_contracts.event import Event, Part
 from walras_contracts.identifiers import Id, Text
 from walras_contracts.quantities import Count, MarketTimeMs, Micro, Number, PriceMicro
 from walras_contracts.work import WorkClass
+
+LINES_MAX: Final = 1_200
+"""So many lines make a record of well below 1 MiB, the largest that a broker takes."""
 
 
 class InvoiceState(StrEnum):
@@ -38,21 +41,27 @@ class InvoiceLine(Part):
     """Charges of one job that share everything but their times.
 
     ``amount_micro`` are whole µcr that sum to the invoice's ``payable_micro`` (largest remainder).
+    An invoice has at most :data:`LINES_MAX` lines; where it would have more, its lines leave out
+    the price; where that is not enough, the job too; on a pool's invoice, the team.
     """
 
     kind: Annotated[InvoiceLineKind, Field(strict=False)]
-    team: Id
+    team: Id | None
+    """Null only on a pool's invoice that has too many lines otherwise."""
     job: Id | None
-    """Null on a pool's invoice, which does not name jobs."""
+    """Null on a pool's invoice, which does not name jobs, and where there are too many lines."""
     market: Id
     work_class: Annotated[WorkClass, Field(strict=False)]
+    """A credit says ``market``: charges say more."""
     price_micro: PriceMicro | None
-    """Null on corrections and credits, which are differences."""
+    """Null on corrections and credits, being differences, and where there are too many lines."""
     period_start_ms: MarketTimeMs
     """Start of the period that the use lies in."""
     first_ms: MarketTimeMs
     last_ms: MarketTimeMs
+    """The use lies within ``[first_ms, last_ms)``."""
     macc_ms: MaccMs
+    """What is used; of corrections and credits: what they concern."""
     charges: Count
     """How many charge lines are in it."""
     amount_numerator: Numerator

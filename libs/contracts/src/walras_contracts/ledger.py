@@ -1,7 +1,8 @@
 """The ledger: double entry in µcr, one record per entry with all its lines, never changed."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Self
+from fractions import Fraction
+from typing import Annotated, ClassVar, Final, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
@@ -20,6 +21,21 @@ AccountName = Annotated[str, StringConstraints(strict=True, pattern=ACCOUNT_PATT
 """``wallet/TEAM``, or ``mint``, ``revenue``, ``credits``, ``expired``, ``rounding`` of a pool."""
 Exact = Annotated[str, StringConstraints(strict=True, pattern=EXACT_PATTERN)]
 """An exact amount in µcr as ``numerator/denominator`` in lowest terms."""
+EXACT_DENOMINATOR_MAX: Final = 10**36
+"""A running total of a larger denominator is kept in whole 10⁻¹⁸ µcr."""
+_FINEST: Final = 10**18
+
+
+def bounded(exact: Fraction) -> Fraction:
+    """Return a running total of incomes as it is kept and posted.
+
+    The denominators of a team's incomes are the sums C of its pool; their common multiple grows
+    with every other C, without end. Beyond :data:`EXACT_DENOMINATOR_MAX` the total is rounded
+    (half to even) to 10⁻¹⁸ µcr, which no amount of money shows.
+    """
+    if exact.denominator <= EXACT_DENOMINATOR_MAX:
+        return exact
+    return Fraction(round(exact * _FINEST), _FINEST)
 
 
 class EntryKind(StrEnum):

@@ -20,6 +20,9 @@ LIMIT_MICRO_MAX = 10**12
 NUMBER_MAX = 2**53 - 1
 MARKET_TIME_MS_MAX = 4_102_444_800_000  # 2100-01-01
 PPM = 1_000_000
+SETTLEMENT_MS = 300_000
+"""Distance of settlement boundaries, the multiples of it: usage is cut there, accounts change there
+(design §6)."""
 
 Macc = Annotated[int, Field(strict=True, ge=0, le=MACC_MAX)]
 """Milli-accelerators."""

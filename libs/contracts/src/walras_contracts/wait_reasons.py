@@ -20,6 +20,8 @@ class WaitReason(StrEnum):
     WAITING_FOR_QUOTA = "waiting_for_quota"
     WAITING_FOR_DEVICES = "waiting_for_devices"
     """Its team has the quota; the devices are still held by others."""
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    """Its team may not spend any more, so it has no use for quota that costs anything."""
 
 
 NO_PLACE: Final = frozenset({WaitReason.NO_SUCH_TYPE, WaitReason.EXCEEDS_SUPPLY})

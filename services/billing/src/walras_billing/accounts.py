@@ -1,87 +1,156 @@
 """Accounts over time: the versions of each document, and from when each counts."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
-from walras_contracts.accounts import AccountsChanged, PlatformDocument, PoolDocument
+from walras_contracts.accounts import (
+    AccountsChanged,
+    MarketDocument,
+    PlatformDocument,
+    PoolDocument,
+    TeamBudget,
+)
 
-HOUR_MS = 3_600_000
+HOUR_MS: Final = 3_600_000
+PLATFORM: Final = PlatformDocument().entity()
+ALWAYS_MS: Final = -(2**62)
+NEVER_MS: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Income:
-    """What a team of a pool earns over [start, end)."""
+class Member:
+    """What a team is by one document of its pool: its income is W · local / C per hour."""
 
-    team: str
     pool: str
-    amount_micro: Fraction
+    zone: str
+    weight_micro_per_hour: int
+    local: int
+    local_sum: int
+    budgets: tuple[TeamBudget, ...]
+
+    @property
+    def has_income(self) -> bool:
+        """Whether it earns anything."""
+        return self.weight_micro_per_hour > 0 and self.local > 0
+
+    def income(self, span_ms: int) -> Fraction:
+        """Return what it earns in a time, µcr, exactly."""
+        if not self.has_income:
+            return Fraction(0)
+        return Fraction(self.weight_micro_per_hour * self.local * span_ms, self.local_sum * HOUR_MS)
+
+    def most_micro(self, hours: int) -> int:
+        """Return what so many hours of its income are, in whole µcr; 0 without income."""
+        if not self.has_income:
+            return 0
+        return self.weight_micro_per_hour * self.local * hours // self.local_sum
 
 
 @dataclass(frozen=True, slots=True)
 class _Version:
+    """One version of a document; of a pool's, the teams of this partition."""
+
     effective_ms: int
-    change: AccountsChanged
+    number: int
+    members: Mapping[str, Member]
+    max_balance_hours: int
 
 
 class AccountBook:
-    """All versions of all documents; folding a record again changes nothing."""
+    """All versions of all documents; folding a record again changes nothing.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    mine
+        Whether a team belongs to this partition; the others are not kept.
+    """
+
+    def __init__(self, mine: Callable[[str], bool] = lambda _team: True) -> None:
+        self._mine = mine
         self._versions: dict[str, list[_Version]] = {}
+        self._members: Mapping[str, Member] = {}
+        self._valid_ms = (0, 0)
+        """The interval in which ``_members`` is true."""
 
     def put(self, change: AccountsChanged) -> None:
-        """Take a version of a document."""
-        held = self._versions.setdefault(change.document.entity(), [])
-        held[:] = [v for v in held if v.change.version != change.version]
-        held.append(_Version(change.effective_ms, change))
+        """Take a version of a document; those of markets do not matter here."""
+        document = change.document
+        if isinstance(document, MarketDocument):
+            return
+        members = self._own(document) if isinstance(document, PoolDocument) else {}
+        hours = document.max_balance_hours if isinstance(document, PlatformDocument) else 0
+        held = self._versions.setdefault(document.entity(), [])
+        held[:] = [v for v in held if v.number != change.version]
+        held.append(_Version(change.effective_ms, change.version, members, hours))
         held.sort(key=_by_effect)
+        self._valid_ms = (0, 0)
 
-    def incomes(self, start_ms: int, end_ms: int) -> Iterator[Income]:
-        """Yield what each team earns over [start, end), exactly, by pool and time.
+    def incomes(self, start_ms: int, end_ms: int) -> Iterator[tuple[str, str, Fraction]]:
+        """Yield team, pool and what it earns over parts of [start, end), exactly.
 
-        A team earns W · income / C per hour while a document of its pool counts; C is the sum of
-        the pool's local incomes.
+        A team earns while a document of its pool counts, also where that is 0.
         """
-        for entity in sorted(self._versions):
-            held = self._versions[entity]
+        for held in self._versions.values():
             for index, version in enumerate(held):
-                document = version.change.document
-                if not isinstance(document, PoolDocument):
-                    continue
                 following = held[index + 1].effective_ms if index + 1 < len(held) else end_ms
                 span_ms = min(end_ms, following) - max(start_ms, version.effective_ms)
                 if span_ms > 0:
-                    yield from _incomes(document, Fraction(span_ms, HOUR_MS))
+                    for team, member in version.members.items():
+                        yield team, member.pool, member.income(span_ms)
 
-    def hourly(self, at_ms: int) -> dict[str, Income]:
-        """Return by team what it earns per hour by the documents that count at a time."""
-        found: dict[str, Income] = {}
+    def members(self, at_ms: int) -> Mapping[str, Member]:
+        """Return the teams of this partition by the documents that count at a time.
+
+        Intake refuses a team in two pools; should it happen, the first pool in id order counts.
+        The same object is returned for as long as nothing changes.
+        """
+        valid_from_ms, valid_until_ms = self._valid_ms
+        if valid_from_ms <= at_ms < valid_until_ms:
+            return self._members
+        since_ms, until_ms = ALWAYS_MS, NEVER_MS
+        found: dict[str, Member] = {}
         for entity in sorted(self._versions):
-            document = self._in_force(entity, at_ms)
-            if isinstance(document, PoolDocument):
-                for income in _incomes(document, Fraction(1)):
-                    found.setdefault(income.team, income)
+            held = self._versions[entity]
+            at = bisect_right(held, at_ms, key=_effective_ms)
+            if at < len(held):
+                until_ms = min(until_ms, held[at].effective_ms)
+            if at > 0:
+                since_ms = max(since_ms, held[at - 1].effective_ms)
+                for team, member in held[at - 1].members.items():
+                    found.setdefault(team, member)
+        self._members, self._valid_ms = found, (since_ms, until_ms)
         return found
 
     def max_balance_hours(self, at_ms: int) -> int:
         """Return the cap of wallets, in hours of income."""
-        document = self._in_force("platform", at_ms)
-        platform = document if isinstance(document, PlatformDocument) else PlatformDocument()
-        return platform.max_balance_hours
-
-    def _in_force(self, entity: str, at_ms: int) -> object:
-        held = self._versions.get(entity, [])
+        held = self._versions.get(PLATFORM, [])
         at = bisect_right(held, at_ms, key=_effective_ms) - 1
-        return held[at].change.document if at >= 0 else None
+        return held[at].max_balance_hours if at >= 0 else PlatformDocument().max_balance_hours
 
+    def forget(self, before_ms: int) -> None:
+        """Forget the versions that were superseded at or before an instant."""
+        for held in self._versions.values():
+            count = bisect_right(held, before_ms, key=_effective_ms) - 1
+            if count > 0:
+                del held[:count]
 
-def _incomes(document: PoolDocument, hours: Fraction) -> Iterator[Income]:
-    total = sum(team.income_local_per_hour for team in document.teams)
-    for team in document.teams:
-        share = Fraction(team.income_local_per_hour, total) if total else Fraction(0)
-        yield Income(team.team, document.pool, document.weight_micro_per_hour * share * hours)
+    def _own(self, document: PoolDocument) -> Mapping[str, Member]:
+        total = sum(team.income_local_per_hour for team in document.teams)
+        return {
+            team.team: Member(
+                document.pool,
+                document.billing.zone,
+                document.weight_micro_per_hour,
+                team.income_local_per_hour,
+                total,
+                team.budgets,
+            )
+            for team in document.teams
+            if self._mine(team.team)
+        }
 
 
 def _effective_ms(version: _Version) -> int:
@@ -89,4 +158,4 @@ def _effective_ms(version: _Version) -> int:
 
 
 def _by_effect(version: _Version) -> tuple[int, int]:
-    return version.effective_ms, version.change.version
+    return version.effective_ms, version.number

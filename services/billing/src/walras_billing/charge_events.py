@@ -1,9 +1,12 @@
-"""Charge lines, pending parts, faults and gaps as events."""
+"""Charge lines, credits, pending parts, faults and gaps as events."""
 
+from walras_billing.credits import CreditLine
+from walras_billing.decoding import said_by
 from walras_billing.rating import ChargeLine, Piece
 from walras_billing.usage_faults import Fault
 from walras_billing.usage_line import Terms, UsageLine
 from walras_contracts.charges import (
+    ChargeCredited,
     ChargePending,
     ChargeRated,
     GapEnd,
@@ -42,6 +45,32 @@ def charge_event(line: UsageLine, charge: ChargeLine) -> ChargeRated:
         previous_price_micro=charge.previous_price_micro,
         price_barrier=charge.price_barrier,
         amount_numerator=str(charge.amount_numerator),
+    )
+
+
+def credit_event(line: UsageLine, credit: CreditLine) -> ChargeCredited:
+    """Return a credit as it goes to ``charges``."""
+    terms = line.terms
+    return ChargeCredited(
+        team=terms.team,
+        pool=terms.pool,
+        job=terms.job,
+        market=terms.market,
+        lease=terms.lease,
+        node=terms.node,
+        attempt=terms.attempt,
+        seq=line.seq,
+        quantity_macc=terms.quantity_macc,
+        start_ms=credit.start_ms,
+        end_ms=credit.end_ms,
+        limit_micro=terms.limit_micro,
+        tariff_ppm=terms.tariff_ppm,
+        prices_until_ms=line.until_ms,
+        charge_id=credit.charge_id,
+        credits=credit.credits,
+        reason=credit.reason,
+        session=credit.session,
+        amount_numerator=str(credit.amount_numerator),
     )
 
 
@@ -88,14 +117,15 @@ def _pending_event(line: UsageLine, piece: Piece) -> ChargePending:
 
 
 def quarantined_record(record: Record, fault: Fault) -> UsageQuarantined:
-    """Return that a whole record is not charged."""
+    """Return that a whole record is not charged, with what it says of its size."""
+    team, pool, macc_ms = said_by(record)
     return UsageQuarantined(
         code=fault.code.value,
         reason=recorded(fault.reason, 500),
         record=recorded(record.key, 500),
-        team=None,
-        pool=None,
-        macc_ms=None,
+        team=team,
+        pool=pool,
+        macc_ms=None if macc_ms is None else str(macc_ms),
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
@@ -105,9 +135,14 @@ def quarantined_record(record: Record, fault: Fault) -> UsageQuarantined:
 
 
 def quarantined_span(
-    line: UsageLine, fault: Fault, span: tuple[int, int], noticed: Record
+    line: UsageLine, fault: Fault, span: tuple[int, int], noticed: tuple[str, int, int]
 ) -> UsageQuarantined:
-    """Return that a part of a line is not charged, as was noticed when a record came."""
+    """Return that a part of a line is not charged.
+
+    ``noticed`` is the topic, partition and offset of the record that showed it; offset -1: time
+    did.
+    """
+    topic, partition, offset = noticed
     return UsageQuarantined(
         code=fault.code.value,
         reason=fault.reason,
@@ -115,9 +150,9 @@ def quarantined_span(
         team=line.terms.team,
         pool=line.terms.pool,
         macc_ms=str(line.terms.quantity_macc * (span[1] - span[0])),
-        topic=noticed.topic,
-        partition=noticed.partition,
-        offset=noticed.offset,
+        topic=topic,
+        partition=partition,
+        offset=offset,
         start_ms=span[0],
         end_ms=span[1],
     )

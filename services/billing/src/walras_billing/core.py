@@ -1,25 +1,40 @@
-"""What happens to prices and usage in a step: taken, rated when due, corrected, forgotten."""
+"""What happens to prices, usage and failed drains in a step.
 
-from collections.abc import Iterable
+Usage is taken, rated when due, corrected, given back where a drain failed, forgotten.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
 
+from walras_billing.charge_encoding import charge_output
 from walras_billing.charge_events import (
-    charge_event,
+    credit_event,
     gap_event,
     pending_outputs,
     quarantined_record,
     quarantined_span,
 )
+from walras_billing.credits import CreditLine, drain_credits, gap_credits
 from walras_billing.decoding import decode_usage
-from walras_billing.prices import Version
+from walras_billing.drains import GIVES_BACK, drain_fault, in_order
+from walras_billing.prices import Gap, Version
 from walras_billing.rating import Piece, Rated, rated
 from walras_billing.state import BillingState
 from walras_billing.usage_faults import DAY_MS, Fault, UsageFault, time_fault
-from walras_billing.usage_line import UsageLine, line_of
+from walras_billing.usage_line import Cut, UsageLine, line_of
+from walras_billing.usage_reading import Followers
+from walras_billing.whole_lines import WholeLines
+from walras_contracts.accounts import PriceGapPolicy
 from walras_contracts.charges import GapEnd
 from walras_contracts.event import Event
-from walras_contracts.market import PricePublished
+from walras_contracts.market import PriceGapPublished, PricePublished
+from walras_contracts.work import DrainStatusChanged, UsageMetered
 from walras_runtime.records import Barrier, Output, Record, emit
+
+NO_RECORD: Final = -1
+"""Offset of what no record but time showed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +45,14 @@ class Rules:
     ``look_back_ms``: usage older than that is rejected, younger usage is corrected.
     ``future_tolerance_ms``: how far usage may end beyond the barrier behind it.
     ``max_price_age_ms``: an older price is unknown; None: a price counts until the next.
+    ``price_wait_ms``: use that waits for its price longer is given up.
     """
 
     price_grace_ms: int
     look_back_ms: int
     future_tolerance_ms: int
     max_price_age_ms: int | None
+    price_wait_ms: int
 
 
 @dataclass(slots=True)
@@ -51,8 +68,10 @@ class Work:
     """By market the earliest time of the new prices that lies in time rated already."""
     cut: dict[UsageLine, None] = field(default_factory=dict)
     """Lines that lost time after they had been rated."""
-    new: dict[UsageLine, None] = field(default_factory=dict)
-    """Lines taken in this step; late ones are rated in it, as if never rated before."""
+    late: dict[UsageLine, None] = field(default_factory=dict)
+    """Lines taken in this step that were due before it; they are rated for the first time."""
+    claimed: dict[str, None] = field(default_factory=dict)
+    """Leases of which a drain failed, as this step tells."""
 
     @property
     def now_ms(self) -> int:
@@ -70,20 +89,60 @@ def take_price(work: Work, price: PricePublished) -> None:
     pools: dict[str, int | None] = {pool.pool: pool.price_micro for pool in price.pools}
     version = Version(work.barrier.number, state.clock_ms, pools)
     state.put_price(price.market, price.market_time_ms, version)
-    if price.market_time_ms < state.rated_until_ms:
-        earliest_ms = work.late_prices.get(price.market, price.market_time_ms)
-        work.late_prices[price.market] = min(earliest_ms, price.market_time_ms)
+    _note_late(work, price.market, price.market_time_ms)
+
+
+def take_price_gap(work: Work, gap: PriceGapPublished) -> None:
+    """Take a time without prices into the history, as the price records that its policy makes."""
+    policy = Gap.FREE if gap.policy is PriceGapPolicy.UNBILLED else Gap.CARRIED
+    version = Version(work.barrier.number, work.state.clock_ms, {})
+    work.state.put_price_gap(gap.market, (gap.start_ms, gap.end_ms), policy, version)
+    _note_late(work, gap.market, gap.start_ms)
+
+
+def _note_late(work: Work, market: str, from_ms: int) -> None:
+    if from_ms < work.state.rated_until_ms:
+        work.late_prices[market] = min(work.late_prices.get(market, from_ms), from_ms)
+
+
+def take_drains(work: Work, records: Iterable[Record]) -> None:
+    """Take a step's failed drains; how others stand costs nothing."""
+    failures: list[DrainStatusChanged] = []
+    for record in records:
+        status = record.event
+        if not isinstance(status, DrainStatusChanged) or status.state not in GIVES_BACK:
+            continue
+        rules = work.rules
+        times = (work.now_ms, rules.look_back_ms, rules.future_tolerance_ms)
+        fault = drain_fault(status, *times)
+        if fault is None:
+            failures.append(status)
+        else:
+            work.write(quarantined_record(record, fault))
+    for status in in_order(failures):
+        if work.state.failed.take(status, work.barrier.number):
+            work.claimed[status.lease] = None
 
 
 def take_usage(work: Work, records: Iterable[Record]) -> None:
     """Take a step's usage, by source and number, so that the order inside a step is nothing."""
+    rules = work.rules
+    followers = Followers(
+        work.state.usage.sources,
+        (work.now_ms - rules.look_back_ms, work.now_ms + rules.future_tolerance_ms),
+        rules.price_grace_ms,
+        rules.max_price_age_ms,
+    )
     accepted: list[tuple[UsageLine, Record]] = []
     for record in records:
+        follower = followers.read(record)
+        if follower is not None:
+            accepted.append((follower, record))
+            continue
         usage = decode_usage(record)
-        rules = work.rules
         if not isinstance(usage, Fault):
             times = (work.now_ms, rules.look_back_ms, rules.future_tolerance_ms)
-            fault = time_fault(usage.end_ms, *times)
+            fault = time_fault(usage.end_ms, *times) or _name_fault(work, usage)
             if fault is None:
                 line = line_of(usage, rules.price_grace_ms, rules.max_price_age_ms)
                 accepted.append((line, record))
@@ -95,8 +154,27 @@ def take_usage(work: Work, records: Iterable[Record]) -> None:
         _take_line(work, line, record)
 
 
+def _name_fault(work: Work, usage: UsageMetered) -> Fault | None:
+    """Return that billing never heard of a record's team or market; None: it did."""
+    state = work.state
+    if not state.known.has_team(usage.team, usage.start_ms):
+        reason = f"no pool's document up to start_ms names team {usage.team}"
+        return Fault(UsageFault.UNKNOWN_TEAM, reason)
+    if not (state.prices.knows(usage.market) or state.known.has_market(usage.market)):
+        reason = f"market {usage.market} has no price record and no document"
+        return Fault(UsageFault.UNKNOWN_MARKET, reason)
+    return None
+
+
 def _take_line(work: Work, line: UsageLine, record: Record) -> None:
     state = work.state
+    if state.usage.extend(line):
+        _accept(work, line)
+        return
+    if state.usage.jumps(line):
+        reason = f"number {line.seq} contradicts the times of its neighbours by number"
+        work.write(quarantined_record(record, Fault(UsageFault.CLOCK_JUMP, reason)))
+        return
     taken = state.usage.take(line, work.barrier.number, state.clock_ms)
     if taken.fault is not None:
         work.write(quarantined_record(record, taken.fault))
@@ -104,13 +182,21 @@ def _take_line(work: Work, line: UsageLine, record: Record) -> None:
         return
     if taken.fills_gap:
         work.write(gap_event(line.terms, (line.seq, line.seq + 1), GapEnd.FILLED))
-    fault = Fault(UsageFault.OVERLAP, "a lower number of the source claims this time")
+    fault = Fault(UsageFault.OVERLAP, "a lower number or attempt claims this time")
+    noticed = (record.topic, record.partition, record.offset)
     for loser, span in taken.overlaps:
-        work.write(quarantined_span(loser, fault, span, record))
+        work.write(quarantined_span(loser, fault, span, noticed))
         state.keep(loser)
         if loser.cuts:
             work.cut[loser] = None
-    work.new[line] = None
+    _accept(work, line)
+
+
+def _accept(work: Work, line: UsageLine) -> None:
+    state = work.state
+    if line.until_ms <= state.clock_ms:
+        work.late[line] = None
+    state.accept(line)
     state.keep(line)
     state.due.put(line.until_ms, line)
     state.old.put(line.end_ms, line.terms.source)
@@ -120,10 +206,20 @@ def rate_usage(work: Work) -> None:
     """Charge what is due, and correct what was charged otherwise than it is known to be now."""
     state, number = work.state, work.barrier.number
     corrected = [*_affected(work)]
+    whole, has_claims = WholeLines(state.prices, work.partition), bool(state.failed)
     for line in sorted(state.due.take(work.now_ms), key=_by_source):
         state.rated_until_ms = max(state.rated_until_ms, line.end_ms)
+        state.unrated.rate(line)
+        if not (has_claims and state.failed.of(line)):
+            charge = whole.rated(line)
+            if charge is not None:
+                work.outputs.append(charge)
+                continue
         # A late line starts as it would have in time; what came since follows at once.
-        _charge(work, line, (), [*rated(line, state.prices, number)])
+        steps = [*rated(line, state.prices, number)]
+        _charge(work, line, (), steps)
+        _give_back(work, line, [credit for _, credit in _drain_credits(work, line, steps)])
+    state.book_whole(whole.sums)
     for line in sorted(corrected, key=_by_source):
         before: tuple[Piece, ...] = ()
         steps = [*rated(line, state.prices, number)]
@@ -131,42 +227,65 @@ def rate_usage(work: Work) -> None:
             if step.barrier != number:
                 before = step.pieces
         _charge(work, line, before, [step for step in steps if step.barrier == number])
+        given = _drain_credits(work, line, steps)
+        _give_back(work, line, [credit for since, credit in given if since == number])
 
 
 def _affected(work: Work) -> Iterable[UsageLine]:
     """Yield the lines rated before this step that something in it may have changed."""
     yield from work.cut
+    clock_ms = work.state.clock_ms
+    of_claims: dict[UsageLine, None] = {}
+    for lease in work.claimed:
+        for line in work.state.usage.of_lease(lease):
+            if line.until_ms <= clock_ms and line not in work.cut and line not in work.late:
+                of_claims[line] = None
+    yield from of_claims
     if work.late_prices:
-        clock_ms = work.state.clock_ms
         for line in work.state.usage.lines():
             from_ms = work.late_prices.get(line.terms.series)
             if from_ms is None or line.end_ms <= from_ms or line.until_ms > clock_ms:
                 continue
-            if line not in work.cut and line not in work.new and not line.terms.is_free:
+            if line in work.cut or line in work.late or line in of_claims:
+                continue
+            if not line.terms.is_free:
                 yield line
 
 
 def _charge(work: Work, line: UsageLine, before: tuple[Piece, ...], steps: list[Rated]) -> None:
     if not steps:
         return
-    numerator = 0
-    for step in steps:
-        for charge in step.lines:
-            numerator += charge.amount_numerator
-            work.write(charge_event(line, charge))
+    charges = [charge for step in steps for charge in step.lines]
+    for charge in charges:
+        work.outputs.append(charge_output(line, charge, work.partition))
     after = steps[-1].pieces
     work.outputs += pending_outputs(line, before, after, work.partition)
-    work.state.wallet(line.terms.team, line.terms.pool).spent_numerator += numerator
+    work.state.book(line, charges, before, after)
     pending = any(piece.price_micro is None for piece in after)
     if pending != line.pending:
         line.pending = pending
         work.state.keep(line)
 
 
+def _drain_credits(
+    work: Work, line: UsageLine, steps: Sequence[Rated]
+) -> list[tuple[int, CreditLine]]:
+    failed = work.state.failed
+    claims = failed.of(line) if failed else ()
+    return [*drain_credits(line, steps, claims)] if claims else []
+
+
+def _give_back(work: Work, line: UsageLine, given: Iterable[CreditLine]) -> None:
+    for credit in given:
+        work.write(credit_event(line, credit))
+        work.state.credit(line.terms.team, line.terms.pool, -credit.amount_numerator)
+
+
 def forget_old(work: Work) -> None:
     """Forget usage beyond the look-back, save what waits for its price, and prices before it.
 
     Numbers that were missing before forgotten lines never come: they would be rejected as late.
+    The record before such a gap is given back.
     """
     state = work.state
     before_ms = work.now_ms - work.rules.look_back_ms
@@ -176,22 +295,51 @@ def forget_old(work: Work) -> None:
     for source in sorted(overdue):
         if source not in state.usage.sources:
             continue
+        _give_up(work, state.usage.sources[source].lines)
         gone, lost = state.usage.forget(source, before_ms)
-        for numbers in lost:
-            work.write(gap_event(gone[0].terms, numbers, GapEnd.NEVER))
+        for gap in lost:
+            work.write(gap_event(gap.after.terms, gap.numbers, GapEnd.NEVER))
+            if gap.before is not None:
+                *_, last = rated(gap.before, state.prices, work.barrier.number)
+                _give_back(
+                    work, gap.before, gap_credits(gap.before, last, state.failed.of(gap.before))
+                )
         for line in gone:
             state.drop(line)
         held = state.usage.sources.get(source)
         if held is not None and held.lines[0].end_ms <= before_ms:
             state.overdue[source] = None
             earliest_ms = min(earliest_ms, *(line.start_ms for line in held.lines))
+    state.failed.forget(before_ms - DAY_MS, state.usage.has_lease)
     state.prune_prices(earliest_ms)
 
 
-def _by_number(accepted: tuple[UsageLine, Record]) -> tuple[str, int, int]:
+def _give_up(work: Work, lines: Iterable[UsageLine]) -> None:
+    """Quarantine use that waited too long for its price; nothing that comes later charges it."""
+    state, number = work.state, work.barrier.number
+    for line in lines:
+        if not line.pending or line.end_ms > work.now_ms - work.rules.price_wait_ms:
+            continue
+        *_, last = rated(line, state.prices, number)
+        waiting = tuple(piece for piece in last.pieces if piece.price_micro is None)
+        reason = f"no price became known within {work.rules.price_wait_ms} ms"
+        for piece in waiting:
+            span = (piece.start_ms, piece.end_ms)
+            noticed = (UsageMetered.TOPIC, work.partition, NO_RECORD)
+            fault = Fault(UsageFault.NEVER_PRICED, reason)
+            work.write(quarantined_span(line, fault, span, noticed))
+            line.cuts = (*line.cuts, Cut(number, *span))
+        work.outputs += pending_outputs(line, waiting, (), work.partition)
+        state.book(line, (), waiting, ())
+        line.pending = False
+        state.keep(line)
+
+
+def _by_number(accepted: tuple[UsageLine, Record]) -> tuple[str, str, int, int, int]:
+    """Sort what claims an instant first before what loses it."""
     line, record = accepted
-    return line.terms.source, line.seq, record.offset
+    terms = line.terms
+    return terms.lease, terms.node, terms.attempt, line.seq, record.offset
 
 
-def _by_source(line: UsageLine) -> tuple[str, int]:
-    return line.terms.source, line.seq
+_by_source = attrgetter("terms.source", "seq")

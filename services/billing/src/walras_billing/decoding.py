@@ -4,12 +4,15 @@ Billing reads usage undecoded: what a source says wrongly is quarantined with it
 all usage that is not charged, instead of being a dead letter among others.
 """
 
+import re
 from typing import Any, Final, TypeGuard
 
 from pydantic import ValidationError
 
 from walras_billing.usage_faults import DAY_MS, Fault, UsageFault, amounts_fault, interval_fault
+from walras_contracts.identifiers import ID_PATTERN
 from walras_contracts.json_path import json_path
+from walras_contracts.quantities import NUMBER_MAX
 from walras_contracts.registry import (
     UndecodableError,
     UnknownVersionError,
@@ -21,6 +24,7 @@ from walras_contracts.work import UsageMetered
 from walras_runtime.errors import PartitionStoppedError
 from walras_runtime.records import Record
 
+_ID: Final = re.compile(ID_PATTERN)
 _TYPES: Final = types_on(UsageMetered.TOPIC)
 
 
@@ -46,6 +50,27 @@ def decode_usage(record: Record) -> UsageMetered | Fault:
     if event.end_ms - event.start_ms > DAY_MS:
         return interval_fault(event.start_ms, event.end_ms) or event
     return event
+
+
+def said_by(record: Record) -> tuple[str | None, str | None, int | None]:
+    """Return the team, the pool and the macc × ms that a faulty record names, as far as it does."""
+    try:
+        body = parse(record.value or b"")
+    except StrictJsonError:
+        return None, None, None
+    if not isinstance(body, dict):
+        return None, None, None
+    team, pool = (_id_or_none(body.get(name)) for name in ("team", "pool"))
+    start_ms, end_ms, quantity = (body.get(n) for n in ("start_ms", "end_ms", "quantity_macc"))
+    if not (_is_whole(start_ms) and _is_whole(end_ms) and _is_whole(quantity)):
+        return team, pool, None
+    if not (0 <= start_ms <= end_ms <= NUMBER_MAX and 0 <= quantity <= NUMBER_MAX):
+        return team, pool, None
+    return team, pool, quantity * (end_ms - start_ms)
+
+
+def _id_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) and _ID.match(value) else None
 
 
 def _fault(record: Record, error: UndecodableError) -> Fault:

@@ -3,21 +3,36 @@
 A price counts from its market time until the next of its series. A pool that the record in force
 does not name, or names without a price, has no known price then. A record of the same market time
 that comes later takes the place of the earlier one, for those who know it.
+
+A gap record is one at its start, which says that use is free or that the last price goes on, and
+one at its end, from where on the last price counts again; usually a price comes in its place.
 """
 
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 PoolPrices = dict[str, int | None]
 NO_BARRIER: Final = -1
 
 
+class Gap(StrEnum):
+    """What a record without prices of its own says from its time on."""
+
+    FREE = "free"
+    """Every pool's price is 0, however long."""
+    CARRIED = "carried"
+    """The last prices told by then count, however old."""
+    ENDED = "ended"
+    """The last prices told by then count as if there had been no gap."""
+
+
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a price record said.
+    """What a price record said, or a gap record in the place of one.
 
     It became known in the step of ``barrier``; the barrier before that one, which it lies behind,
     was at ``known_after_ms``.
@@ -26,6 +41,7 @@ class Version:
     barrier: int
     known_after_ms: int
     pools: PoolPrices
+    gap: Gap | None = None
 
 
 class View(NamedTuple):
@@ -45,18 +61,59 @@ class Segment(NamedTuple):
     """Barrier by which its record became known; -1 without a record."""
 
 
+class Told(NamedTuple):
+    """What is in force: prices by pool (None: 0 for all) of a time, which may grow old or not."""
+
+    since_ms: int
+    pools: PoolPrices | None
+    ages: bool
+    barrier: int
+
+    def price(self, pool: str) -> int | None:
+        """Return the price of a pool; None: it has none that is known."""
+        return 0 if self.pools is None else self.pools.get(pool)
+
+
+LEANING: Final = (Gap.CARRIED, Gap.ENDED)
+EVERYTHING: Final = View(2**62, 2**62)
+
+
 @dataclass(slots=True)
 class _Series:
     times_ms: list[int] = field(default_factory=list)
     versions: list[list[Version]] = field(default_factory=list)
     """Of each time, in the order of barriers."""
+    leaning: list[int] = field(default_factory=list)
+    """Times of the gap records that lean on prices told before them."""
 
-    def known(self, at: int, view: View) -> Version | None:
+    def known(self, at: int, view: View, *, prices_only: bool = False) -> Version | None:
         """Return the last version of a time that the view knows."""
         for version in reversed(self.versions[at]):
+            if prices_only and version.gap is not None:
+                continue
             if version.known_after_ms < view.until_ms or version.barrier <= view.barrier:
                 return version
         return None
+
+    def told(self, at: int, version: Version, view: View) -> Told:
+        """Return what a version of a time says."""
+        since_ms = self.times_ms[at]
+        if version.gap is None:
+            return Told(since_ms, version.pools, True, version.barrier)
+        if version.gap is Gap.FREE:
+            return Told(since_ms, None, False, version.barrier)
+        ages = version.gap is Gap.ENDED
+        for before in range(at, -1, -1):
+            last = self.known(before, view, prices_only=True)
+            if last is not None:
+                return Told(self.times_ms[before], last.pools, ages, last.barrier)
+        return Told(since_ms, {}, ages, version.barrier)
+
+    def base(self, at: int, view: View) -> int:
+        """Return the index of the prices that the record of a time may lean on; itself, if none."""
+        while at > 0 and self.known(at, view, prices_only=True) is None:
+            at -= 1
+        return at
 
     def before(self, at_ms: int, view: View) -> int:
         """Return the index of the last known time at or before an instant; -1: there is none."""
@@ -85,6 +142,34 @@ class PriceHistory:
             held.versions.insert(at, [])
         versions = [v for v in held.versions[at] if v.barrier != version.barrier]
         held.versions[at] = sorted([*versions, version], key=_barrier)
+        if version.gap in LEANING and effective_ms not in held.leaning:
+            held.leaning.append(effective_ms)
+
+    def put_gap(
+        self, series: str, span: tuple[int, int], policy: Gap, version: Version
+    ) -> list[int]:
+        """Take a gap record: a policy over a span, and after it what counts without one.
+
+        Prices of the same step for the same times take its place; where there are some for its end
+        already, they stay.
+
+        Returns
+        -------
+        list
+            The times at which it stands in the history now.
+        """
+        start_ms, end_ms = span
+        self.put(series, start_ms, replace(version, gap=policy))
+        held = self._series[series]
+        at = bisect_left(held.times_ms, end_ms)
+        if at < len(held.times_ms) and held.times_ms[at] == end_ms:
+            return [start_ms]
+        self.put(series, end_ms, replace(version, gap=Gap.ENDED))
+        return [start_ms, end_ms]
+
+    def knows(self, series: str) -> bool:
+        """Whether any record of a series was ever taken."""
+        return series in self._series
 
     def segments(
         self,
@@ -103,8 +188,10 @@ class PriceHistory:
         found: list[Segment] = []
         at = held.before(start_ms, view) if held is not None else -1
         version = held.known(at, view) if held is not None and at >= 0 else None
-        since_ms = held.times_ms[at] if held is not None and at >= 0 else start_ms
         while start_ms < end_ms:
+            told = (
+                held.told(at, version, view) if held is not None and version is not None else None
+            )
             at += 1
             following: Version | None = None
             while held is not None and at < len(held.times_ms) and held.times_ms[at] < end_ms:
@@ -113,12 +200,14 @@ class PriceHistory:
                     break
                 at += 1
             until_ms = held.times_ms[at] if held is not None and following is not None else end_ms
-            _add(found, version, pool, (since_ms, start_ms, until_ms), max_age_ms)
-            version, since_ms, start_ms = following, until_ms, until_ms
+            _add(found, told, pool, (start_ms, until_ms), max_age_ms)
+            version, start_ms = following, until_ms
         return found
 
     def in_force(self, series: str, pool: str, at_ms: int, view: View) -> tuple[int, int | None]:
         """Return since when a record is in force at an instant, and its price for the pool.
+
+        Where a gap lets the last price go on, it is that one's time.
 
         Raises
         ------
@@ -130,7 +219,8 @@ class PriceHistory:
         version = held.known(at, view) if held is not None and at >= 0 else None
         if held is None or version is None:
             raise LookupError(f"no price of {series} is in force at {at_ms}")
-        return held.times_ms[at], version.pools.get(pool)
+        told = held.told(at, version, view)
+        return told.since_ms, told.price(pool)
 
     def later_barriers(self, series: str, span: tuple[int, int], until_ms: int) -> set[int]:
         """Return the barriers at which a span's prices may have become others.
@@ -142,7 +232,8 @@ class PriceHistory:
         if held is None:
             return set()
         found: set[int] = set()
-        at = max(0, held.before(span[0], View(until_ms)))
+        view = View(until_ms)
+        at = held.base(max(0, held.before(span[0], view)), view)
         while at < len(held.times_ms) and held.times_ms[at] < span[1]:
             found |= {v.barrier for v in held.versions[at] if v.known_after_ms >= until_ms}
             at += 1
@@ -161,6 +252,10 @@ class PriceHistory:
             count = bisect_right(held.times_ms, before_ms) - 1
             if count <= 0:
                 continue
+            held.leaning = [at_ms for at_ms in held.leaning if at_ms >= held.times_ms[count]]
+            for at_ms in held.leaning:
+                # What a gap leans on stays as long as it.
+                count = min(count, held.base(bisect_left(held.times_ms, at_ms), EVERYTHING))
             for time_ms, versions in zip(held.times_ms[:count], held.versions[:count], strict=True):
                 for version in versions:
                     yield series, time_ms, version.barrier
@@ -172,33 +267,36 @@ class PriceHistory:
         held = self._series[series]
         for version in held.versions[bisect_left(held.times_ms, effective_ms)]:
             if version.barrier == barrier:
-                fields = [version.known_after_ms, version.pools]
+                said = version.pools if version.gap is None else version.gap.value
+                fields = [version.known_after_ms, said]
                 return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
         raise LookupError(f"no price of {series} at {effective_ms} is of barrier {barrier}")
 
     def load(self, series: str, effective_ms: int, barrier: int, value: bytes) -> None:
         """Take a price record as it was dumped."""
-        known_after_ms, pools = json.loads(value)
-        self.put(series, effective_ms, Version(barrier, known_after_ms, pools))
+        known_after_ms, said = json.loads(value)
+        gap = Gap(said) if isinstance(said, str) else None
+        pools = said if gap is None else {}
+        self.put(series, effective_ms, Version(barrier, known_after_ms, pools, gap))
 
 
 def _add(
     found: list[Segment],
-    version: Version | None,
+    told: Told | None,
     pool: str,
-    times_ms: tuple[int, int, int],
+    span: tuple[int, int],
     max_age_ms: int | None,
 ) -> None:
-    """Append what a record that counts since an instant says of [start, end).
+    """Append what is told of [start, end).
 
     Equal prices side by side become one segment.
     """
-    since_ms, start_ms, end_ms = times_ms
-    barrier = version.barrier if version is not None else NO_BARRIER
-    price = version.pools.get(pool) if version is not None else None
+    start_ms, end_ms = span
+    barrier = told.barrier if told is not None else NO_BARRIER
+    price = told.price(pool) if told is not None else None
     old_ms = end_ms
-    if price is not None and max_age_ms is not None:
-        old_ms = min(max(since_ms + max_age_ms, start_ms), end_ms)
+    if told is not None and told.ages and price is not None and max_age_ms is not None:
+        old_ms = min(max(told.since_ms + max_age_ms, start_ms), end_ms)
     for begin_ms, finish_ms, micro in ((start_ms, old_ms, price), (old_ms, end_ms, None)):
         if begin_ms == finish_ms:
             continue

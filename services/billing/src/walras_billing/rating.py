@@ -18,11 +18,12 @@ RATE_DENOMINATOR: Final = 1000 * 1_000_000 * 3_600_000
 """Numerators are price_micro × tariff_ppm × macc × ms; this many make one µcr (3.6·10¹⁵)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ChargeLine:
     """A charge of a part of a usage line, or a correction of one.
 
-    Prices are what is charged, so at most the limit; None: nothing is, or can be.
+    Prices are what is charged, so at most the limit; None: nothing is, or can be. Nobody changes a
+    line; a frozen one takes several times as long to make.
     """
 
     charge_id: str
@@ -60,7 +61,7 @@ def charge_id(source: str, seq: int, start_ms: int) -> str:
 
     BLAKE2b of 16 bytes, in hex, of ``seq/start_ms/source``; personalised ``walras.charge``.
     """
-    return _digest(b"walras.charge", f"{seq}/{start_ms}/{source}")
+    return digest(b"walras.charge", f"{seq}/{start_ms}/{source}")
 
 
 def correction_id(corrected: str, barrier: int, start_ms: int) -> str:
@@ -68,7 +69,7 @@ def correction_id(corrected: str, barrier: int, start_ms: int) -> str:
 
     BLAKE2b of 16 bytes, in hex, of ``barrier/start_ms/charge id``; personalised ``walras.correct``.
     """
-    return _digest(b"walras.correct", f"{barrier}/{start_ms}/{corrected}")
+    return digest(b"walras.correct", f"{barrier}/{start_ms}/{corrected}")
 
 
 def rated(line: UsageLine, prices: PriceHistory, barrier: int) -> Iterator[Rated]:
@@ -135,7 +136,7 @@ def _opened(
     if price is None:
         return Piece(start_ms, end_ms, None, None), ()
     name = charge_id(line.terms.source, line.seq, start_ms)
-    amount = price * _weight(line) * (end_ms - start_ms)
+    amount = price * weight(line) * (end_ms - start_ms)
     charge = ChargeLine(
         name, None, ChargeReason.USAGE, start_ms, end_ms, price, None, barrier, amount
     )
@@ -199,16 +200,18 @@ class _Change:
                 price,
                 before.price_micro,
                 barrier,
-                difference * _weight(self._line) * (end_ms - start_ms),
+                difference * weight(self._line) * (end_ms - start_ms),
             )
         )
 
 
-def _weight(line: UsageLine) -> int:
+def weight(line: UsageLine) -> int:
+    """Return the numerator of a line per ms and unit of price."""
     return line.terms.tariff_ppm * line.terms.quantity_macc
 
 
-def _digest(person: bytes, text: str) -> str:
+def digest(person: bytes, text: str) -> str:
+    """Return 16 bytes of BLAKE2b in hex, as the ids of all lines are made."""
     return blake2b(text.encode(), digest_size=16, person=person).hexdigest()
 
 

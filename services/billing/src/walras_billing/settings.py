@@ -23,8 +23,13 @@ class Settings(ServiceSettings):
     max_price_age_ms: Annotated[int, Field(ge=1)] | None = None
     """After this a price that no other followed is unknown; none: it stays in force."""
 
+    price_wait_ms: Annotated[int, Field(ge=600_000)] = 3_024_000_000
+    """How long use waits for a price that is not known, before it is quarantined; 35 days."""
+
     @model_validator(mode="after")
     def _usage_is_rated_before_it_is_forgotten(self) -> Self:
         if self.price_grace_ms >= self.look_back_ms:
             raise ValueError("price_grace_ms must be below look_back_ms")
+        if self.price_wait_ms < self.look_back_ms:
+            raise ValueError("price_wait_ms must not be below look_back_ms")
         return self

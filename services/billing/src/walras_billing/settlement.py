@@ -1,13 +1,17 @@
-"""Settlement of boundaries: income minted, wallets capped, balances and budgets published."""
+"""Settlement of boundaries: incomes, charges and credits posted, wallets capped (design §6)."""
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 
+from walras_billing.ledger import SIDES, Entry, entry_output, post_expiry, post_totals
+from walras_billing.money_payloads import balance_output
 from walras_billing.state import BillingState
-from walras_contracts.event import Event
+from walras_billing.wallets import Wallet
+from walras_contracts.quantities import SETTLEMENT_MS
+from walras_runtime.records import Output
 
-SETTLEMENT_MS: Final = 300_000
-"""Distance of settlement boundaries: multiples of it (design §6)."""
+_PLACES = {kind: place for place, kind in enumerate(SIDES)}
 
 
 def due_boundary_ms(market_time_ms: int, grace_ms: int) -> int:
@@ -16,9 +20,11 @@ def due_boundary_ms(market_time_ms: int, grace_ms: int) -> int:
 
 
 def settle(
-    state: BillingState, market_time_ms: int, grace_ms: int, mine: Callable[[str], bool]
-) -> Iterator[Event]:
+    state: BillingState, market_time_ms: int, grace_ms: int, partition: int
+) -> Iterator[Output]:
     """Settle what is due, all lines rated so far included.
+
+    Charges and credits are posted at the first boundary that is due, incomes and expiries at each.
 
     Parameters
     ----------
@@ -28,14 +34,14 @@ def settle(
         Market time of the step.
     grace_ms
         How long after a boundary it is settled.
-    mine
-        Whether a team belongs to this partition.
+    partition
+        Where the outputs go.
 
     Yields
     ------
-    Event
-        The balance and the budget of every team of the partition, by team, as of the last
-        boundary settled.
+    Output
+        The entries of each boundary by team, pool and kind; then the balance of every team, by
+        team, as of the last boundary.
     """
     due_ms = due_boundary_ms(market_time_ms, grace_ms)
     if state.settled_ms is None:
@@ -44,31 +50,68 @@ def settle(
     if due_ms <= state.settled_ms:
         return
     while state.settled_ms < due_ms:
-        _mint(state, state.settled_ms, state.settled_ms + SETTLEMENT_MS, mine)
-        state.settled_ms += SETTLEMENT_MS
-    hourly = state.accounts.hourly(due_ms)
+        boundary_ms = state.settled_ms + SETTLEMENT_MS
+        yield from _boundary(state, state.settled_ms, boundary_ms, partition)
+        state.settled_ms = boundary_ms
+    members = state.accounts.members(due_ms)
     for team in sorted(state.wallets):
         wallet = state.wallets[team]
-        income = hourly.get(team)
-        yield wallet.balance(due_ms)
-        yield wallet.budget(due_ms, market_time_ms, income is not None and income.amount_micro > 0)
+        output, balance_micro = balance_output(wallet, due_ms, partition)
+        yield output
+        member = members.get(team)
+        is_empty = balance_micro <= 0 and not (member is not None and member.has_income)
+        if is_empty != wallet.is_empty:
+            wallet.is_empty = is_empty
+            state.touch(wallet)
 
 
-def _mint(state: BillingState, start_ms: int, end_ms: int, mine: Callable[[str], bool]) -> None:
-    """Credit the income of [start, end), then cap the wallets by the income at its end.
-
-    A wallet without income at that instant is frozen, not capped to nothing: a team that moves
-    pools may be in none for a while. Without income nothing can be bid from it.
-    """
-    for income in state.accounts.incomes(start_ms, end_ms):
-        if mine(income.team):
-            state.wallet(income.team, income.pool).earned += income.amount_micro
-    hours = state.accounts.max_balance_hours(end_ms)
-    hourly = state.accounts.hourly(end_ms)
-    for team, current in hourly.items():
-        if mine(team):
-            state.wallet(team, current.pool).pool = current.pool
+def _boundary(
+    state: BillingState, start_ms: int, boundary_ms: int, partition: int
+) -> Iterator[Output]:
+    """Settle one boundary: the income of [start, boundary), and all that is not posted yet."""
+    incomes: dict[str, dict[str, Fraction]] = defaultdict(dict)
+    for team, pool, amount in state.accounts.incomes(start_ms, boundary_ms):
+        of_team = incomes[team]
+        of_team[pool] = of_team[pool] + amount if pool in of_team else amount
+        state.wallet(team, pool)
+    members = state.accounts.members(boundary_ms)
+    for team, member in members.items():
+        wallet = state.wallet(team, member.pool)
+        if wallet.pool != member.pool:
+            wallet.pool = member.pool
+            state.touch(wallet)
+    hours = state.accounts.max_balance_hours(boundary_ms)
     for team in sorted(state.wallets):
-        known = hourly.get(team)
-        if known is not None and known.amount_micro > 0:
-            state.wallet(team, known.pool).cap(int(known.amount_micro * hours))
+        wallet = state.wallets[team]
+        found = members.get(team)
+        # Without income a wallet is frozen, not capped to nothing: a team that moves pools may be
+        # in none for a while, and nothing can be bid from it then.
+        most_micro = found.most_micro(hours) if found is not None and found.has_income else None
+        entries = _entries(wallet, incomes.get(team, {}), most_micro)
+        for entry in entries:
+            yield entry_output(entry, team, boundary_ms, partition)
+        if entries or team in incomes:
+            state.touch(wallet)
+
+
+def _entries(
+    wallet: Wallet, incomes: Mapping[str, Fraction], most_micro: int | None
+) -> list[Entry]:
+    """Post a team's totals, then what its wallet has above its cap; return the entries in order."""
+    team = wallet.team
+    for pool in incomes:
+        wallet.account(pool)
+    entries: list[Entry] = []
+    for pool, account in wallet.by_pool():
+        entries += post_totals(account, team, pool, incomes.get(pool))
+    if most_micro is not None:
+        excess_micro = wallet.wallet_micro - most_micro
+        expiry = post_expiry(wallet.account(wallet.pool), team, wallet.pool, excess_micro)
+        if expiry is not None:
+            entries.append(expiry)
+            entries.sort(key=_by_pool_and_kind)
+    return entries
+
+
+def _by_pool_and_kind(entry: Entry) -> tuple[str, int]:
+    return entry.pool, _PLACES[entry.kind]

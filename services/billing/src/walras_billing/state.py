@@ -1,24 +1,37 @@
 """What billing remembers: wallets, prices, usage within the look-back, what was settled."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from walras_billing.accounts import AccountBook
-from walras_billing.prices import PriceHistory, Version
+from walras_billing.accounts import AccountBook, Member
+from walras_billing.drains import FailedDrains
+from walras_billing.known_names import KnownNames
+from walras_billing.prices import Gap, PriceHistory, Version
+from walras_billing.rating import ChargeLine, Piece, rated
 from walras_billing.sources import Source, UsageBook
+from walras_billing.spending import Calendar
 from walras_billing.time_buckets import TimeBuckets
-from walras_billing.usage_line import UsageLine
+from walras_billing.unrated import UnratedUse
+from walras_billing.usage_line import Span, UsageLine
 from walras_billing.wallets import Wallet
+from walras_contracts.money import StopReason
 from walras_runtime.records import StateChange
 
 WALLET: Final = "wallet/"
 PRICE: Final = "price/"
 LINE: Final = "line/"
 MISSING: Final = "missing/"
+FAILED: Final = "failed/"
 CLOCK_KEY: Final = "clock"
 BEFORE_ALL_MS: Final = -1
+AFTER_ALL: Final = 2**62
+Sale = tuple[str, str, int, int]
+"""Team, pool, start and end of use."""
+NO_POOL_ZONE: Final = "UTC"
+"""Zone of the windows of a team that is in no pool."""
+OF_BUDGETS: Final = frozenset({StopReason.HOUR, StopReason.DAY, StopReason.MONTH})
 
 
 @dataclass(slots=True)
@@ -28,7 +41,22 @@ class BillingState:
     accounts: AccountBook = field(default_factory=AccountBook)
     prices: PriceHistory = field(default_factory=PriceHistory)
     usage: UsageBook = field(default_factory=UsageBook)
+    known: KnownNames = field(default_factory=KnownNames)
+    failed: FailedDrains = field(default_factory=FailedDrains)
     wallets: dict[str, Wallet] = field(default_factory=dict)
+    calendar: Calendar = field(default_factory=Calendar)
+    unrated: UnratedUse = field(default_factory=UnratedUse)
+    members: Mapping[str, Member] = field(default_factory=dict)
+    """The teams by the documents that count at the time of the step."""
+    spent: dict[str, None] = field(default_factory=dict)
+    """Teams whose use, rated or not, changed in this step."""
+    look_at_all: bool = True
+    """Whether more than the use of single teams changed what budgets stand at."""
+    budgeted: dict[str, None] = field(default_factory=dict)
+    """Teams with budgets, by the documents of ``looked_by``."""
+    looked_by: Mapping[str, Member] | None = None
+    stopped: dict[str, None] = field(default_factory=dict)
+    """Teams that a budget stopped."""
     settled_ms: int | None = None
     """The last settled boundary; None before the first step."""
     clock_ms: int = BEFORE_ALL_MS
@@ -51,17 +79,28 @@ class BillingState:
         if key == CLOCK_KEY:
             self.clock_ms, self.settled_ms = json.loads(value)
         elif kind == "wallet":
-            self.wallets[name] = Wallet.parse(name, value)
+            self.wallets[name] = wallet = Wallet.parse(name, value)
+            if wallet.reason in OF_BUDGETS:
+                self.stopped[name] = None
         elif kind == "price":
             series, time_ms, barrier = name.split("/")
             self.prices.load(series, int(time_ms), int(barrier), value)
+        elif kind == "failed":
+            self.failed.load(name, value)
         elif kind == "missing":
             held = self.usage.sources.setdefault(name, Source())
             held.missing = [(first, end) for first, end in json.loads(value)]
         else:
-            line = UsageLine.parse(value)
+            line = UsageLine.parse(value, self.usage.last_of(name.rpartition("/")[0]))
             self.usage.load(line)
             self._loaded.append(line)
+
+    def begin(self, now_ms: int) -> None:
+        """Begin the step of a market time."""
+        self.resume()
+        self.members = self.accounts.members(now_ms)
+        if self.calendar.move(now_ms):
+            self.look_at_all = True
 
     def resume(self) -> None:
         """Arrange what was loaded by time, once all of it is there."""
@@ -69,23 +108,104 @@ class BillingState:
             self.old.put(line.end_ms, line.terms.source)
             if line.until_ms > self.clock_ms:
                 self.due.put(line.until_ms, line)
-            else:
-                self.rated_until_ms = max(self.rated_until_ms, line.end_ms)
+                self.unrated.accept(line)
+                continue
+            self.rated_until_ms = max(self.rated_until_ms, line.end_ms)
+            if line.pending:
+                *_, last = rated(line, self.prices, AFTER_ALL)
+                self.unrated.follow(line, (), last.pieces)
         self._loaded.clear()
 
+    @property
+    def boundary_ms(self) -> int:
+        """The last settled boundary; 0 before there is one."""
+        return max(0, self.settled_ms or 0)
+
     def wallet(self, team: str, pool: str) -> Wallet:
-        """Return a team's wallet, an empty one at first, marked as changed."""
-        self.changed[WALLET + team] = None
+        """Return a team's wallet with an account in a pool, an empty one at first."""
         wallet = self.wallets.get(team)
         if wallet is None:
             wallet = self.wallets[team] = Wallet(team, pool)
+            self.touch(wallet)
+        if pool not in wallet.accounts:
+            wallet.account(pool)
+            self.touch(wallet)
         return wallet
+
+    def touch(self, wallet: Wallet) -> None:
+        """Write a wallet that has changed."""
+        self.changed[WALLET + wallet.team] = None
+
+    def stop(self, wallet: Wallet, reason: StopReason) -> None:
+        """Note why a team may not spend."""
+        wallet.reason = reason
+        self.touch(wallet)
+        if reason in OF_BUDGETS:
+            self.stopped[wallet.team] = None
+        else:
+            self.stopped.pop(wallet.team, None)
+
+    def roll(self, wallet: Wallet) -> None:
+        """Turn a team's spending to the windows that are running in the zone of its pool."""
+        member = self.members.get(wallet.team)
+        zone = member.zone if member is not None else NO_POOL_ZONE
+        if wallet.spending.roll(self.calendar.windows(zone)):
+            self.touch(wallet)
+
+    def accept(self, line: UsageLine) -> None:
+        """Count a line as use that will be charged."""
+        self.unrated.accept(line)
+        self.spent[line.terms.team] = None
+
+    def book(
+        self,
+        line: UsageLine,
+        charges: Sequence[ChargeLine],
+        before: Sequence[Piece],
+        after: Sequence[Piece],
+    ) -> None:
+        """Book the charges of a line, and the parts that wait for their price, as they are now."""
+        terms = line.terms
+        wallet = self.wallet(terms.team, terms.pool)
+        self.unrated.follow(line, before, after)
+        self.spent[terms.team] = None
+        amounts = [charge.amount_numerator for charge in charges]
+        if not any(amounts):
+            return
+        wallet.accounts[terms.pool].spent_numerator += sum(amounts)
+        self.roll(wallet)
+        for charge in charges:
+            wallet.spending.add(charge.start_ms, charge.end_ms, charge.amount_numerator)
+        self.touch(wallet)
+
+    def book_whole(self, sums: Mapping[Sale, int]) -> None:
+        """Book charges of lines that wait for nothing, many at once."""
+        for (team, pool, start_ms, end_ms), numerator in sums.items():
+            wallet = self.wallet(team, pool)
+            self.spent[team] = None
+            if numerator:
+                wallet.accounts[pool].spent_numerator += numerator
+                self.roll(wallet)
+                wallet.spending.add(start_ms, end_ms, numerator)
+                self.touch(wallet)
+
+    def credit(self, team: str, pool: str, numerator: int) -> None:
+        """Book goodwill: what a charge line gives back, as a positive numerator."""
+        wallet = self.wallet(team, pool)
+        wallet.accounts[pool].credited_numerator += numerator
+        self.touch(wallet)
 
     def put_price(self, series: str, effective_ms: int, version: Version) -> None:
         """Take a price record."""
         self.prices.put(series, effective_ms, version)
         key = f"{PRICE}{series}/{effective_ms}/{version.barrier}"
         self.changed[key] = self.prices.dump(series, effective_ms, version.barrier)
+
+    def put_price_gap(self, series: str, span: Span, policy: Gap, version: Version) -> None:
+        """Take a time without prices."""
+        for time_ms in self.prices.put_gap(series, span, policy, version):
+            key = f"{PRICE}{series}/{time_ms}/{version.barrier}"
+            self.changed[key] = self.prices.dump(series, time_ms, version.barrier)
 
     def prune_prices(self, before_ms: int) -> None:
         """Forget the prices that were superseded at or before an instant."""
@@ -94,7 +214,7 @@ class BillingState:
 
     def keep(self, line: UsageLine) -> None:
         """Write a line that is new or has changed."""
-        self.changed[LINE + line.key] = line.dump()
+        self.changed[f"{LINE}{line.terms.source}/{line.seq}"] = line.dump()
 
     def drop(self, line: UsageLine) -> None:
         """Remove a forgotten line."""
@@ -107,6 +227,9 @@ class BillingState:
             missing = held.missing if held is not None else []
             self.changed[MISSING + name] = json.dumps(missing).encode() if missing else None
         self.usage.changed.clear()
+        for name in self.failed.changed:
+            self.changed[FAILED + name] = self.failed.dump(name)
+        self.failed.changed.clear()
         self.changed[CLOCK_KEY] = json.dumps([self.clock_ms, self.settled_ms]).encode()
         for key in sorted(self.changed):
             value = self.changed[key]

@@ -16,11 +16,11 @@ class TimeBuckets(Generic[T]):
 
     def put(self, due_ms: int, item: T) -> None:
         """Take an item."""
-        held = self._items.get(due_ms)
-        if held is None:
-            held = self._items[due_ms] = []
+        try:
+            self._items[due_ms].append(item)
+        except KeyError:
+            self._items[due_ms] = [item]
             heappush(self._times_ms, due_ms)
-        held.append(item)
 
     def take(self, now_ms: int) -> Iterator[T]:
         """Yield what is due at or before an instant, earliest first, and forget it."""

@@ -31,8 +31,12 @@ class UsageFault(StrEnum):
     OUT_OF_RANGE = "out_of_range"
     FUTURE_TIME = "future_time"
     REJECTED_LATE = "rejected_late"
+    UNKNOWN_TEAM = "unknown_team"
+    UNKNOWN_MARKET = "unknown_market"
     OTHER_BODY = "other_body"
+    CLOCK_JUMP = "clock_jump"
     OVERLAP = "overlap"
+    NEVER_PRICED = "never_priced"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,12 @@
 """A usage record as rating remembers it: what it says, where it lies, what overlaps took away."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
+import msgspec
+
+from walras_billing.term_texts import NULL, TermTexts, texts_of
 from walras_contracts.work import UsageMetered, WorkClass
 
 # Making an encoder takes as long as encoding a line.
@@ -32,11 +36,22 @@ class Terms:
     billable: bool
     limit_micro: int | None
     tariff_ppm: int
+    is_free: bool = field(init=False, compare=False)
+    """Whether use costs nothing whatever the price, even without one."""
+    _texts: TermTexts | None = field(default=None, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        is_free = self.work_class is WorkClass.OPPORTUNISTIC or not self.billable
+        object.__setattr__(self, "is_free", is_free)
 
     @property
-    def is_free(self) -> bool:
-        """Whether use costs nothing whatever the price, even without one."""
-        return self.work_class is WorkClass.OPPORTUNISTIC or not self.billable
+    def texts(self) -> TermTexts:
+        """The constant texts of its records, made when they are first needed."""
+        texts = self._texts
+        if texts is None:
+            texts = texts_of(self)
+            object.__setattr__(self, "_texts", texts)
+        return texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +103,103 @@ class UsageLine:
 
     def dump(self) -> bytes:
         """Return it as one record of the state topic."""
-        terms = self.terms
-        fields = [
-            *(terms.lease, terms.node, terms.attempt, terms.team, terms.pool, terms.job),
-            *(terms.market, terms.quantity_macc, terms.work_class.value, terms.billable),
-            *(terms.limit_micro, terms.tariff_ppm),
-            *(self.seq, self.start_ms, self.end_ms, self.until_ms, self.max_age_ms),
-            self.net,
-            [(cut.barrier, cut.start_ms, cut.end_ms) for cut in self.cuts],
-            self.pending,
-        ]
-        return _ENCODE(fields).encode()
+        age = NULL if self.max_age_ms is None else self.max_age_ms
+        net = NULL if self.net is None else _ENCODE(self.net)
+        cuts = (
+            _ENCODE([(c.barrier, c.start_ms, c.end_ms) for c in self.cuts]) if self.cuts else "[]"
+        )
+        return (
+            f"{self.terms.texts.kept_head}{self.seq},{self.start_ms},{self.end_ms},{self.until_ms},"
+            f"{age},{net},{cuts},{'true' if self.pending else 'false'}]"
+        ).encode()
 
     @staticmethod
-    def parse(value: bytes) -> "UsageLine":
-        """Read a record of the state topic."""
-        fields = json.loads(value)
-        lease, node, attempt, team, pool, job, market, quantity, work_class, billable = fields[:10]
-        limit, tariff, seq, start, end, until, age, net, cuts, pending = fields[10:]
+    def parse(value: bytes, neighbour: "UsageLine | None" = None) -> "UsageLine":
+        """Read a record of the state topic.
+
+        Where the terms are those of ``neighbour``, its terms are shared.
+        """
+        kept = _KEPT.decode(value)
+        if neighbour is not None and kept.is_on(neighbour.terms):
+            terms = neighbour.terms
+        else:
+            terms = kept.terms()
         return UsageLine(
-            Terms(
-                *(source_of(lease, node, attempt), market, lease, node, attempt, team, pool, job),
-                *(market, quantity, WorkClass(work_class), billable, limit, tariff),
-            ),
-            *(seq, start, end, until, age),
-            net=None if net is None else tuple((a, b) for a, b in net),
-            cuts=tuple(Cut(*cut) for cut in cuts),
-            pending=pending,
+            terms,
+            *(kept.seq, kept.start_ms, kept.end_ms, kept.until_ms, kept.max_age_ms),
+            net=kept.net,
+            cuts=tuple([Cut(*cut) for cut in kept.cuts]) if kept.cuts else (),
+            pending=kept.pending,
         )
+
+
+class SaidTerms(msgspec.Struct, gc=False):
+    """The terms of a usage record as its bytes say them, which many others say too."""
+
+    lease: str
+    node: str
+    attempt: int
+    team: str
+    pool: str
+    job: str
+    market: str
+    quantity_macc: int
+    work_class: WorkClass
+    billable: bool
+    limit_micro: int | None
+    tariff_ppm: int
+
+    def is_on(self, terms: Terms) -> bool:
+        """Whether they are these terms."""
+        return (
+            self.lease == terms.lease
+            and self.node == terms.node
+            and self.attempt == terms.attempt
+            and self.team == terms.team
+            and self.pool == terms.pool
+            and self.job == terms.job
+            and self.market == terms.market
+            and self.quantity_macc == terms.quantity_macc
+            and self.work_class is terms.work_class
+            and self.billable is terms.billable
+            and self.limit_micro == terms.limit_micro
+            and self.tariff_ppm == terms.tariff_ppm
+        )
+
+    def terms(self) -> Terms:
+        """Return them as terms of their own."""
+        return Terms(
+            source=source_of(self.lease, self.node, self.attempt),
+            series=self.market,
+            lease=self.lease,
+            node=self.node,
+            attempt=self.attempt,
+            team=self.team,
+            pool=self.pool,
+            job=self.job,
+            market=self.market,
+            quantity_macc=self.quantity_macc,
+            work_class=self.work_class,
+            billable=self.billable,
+            limit_micro=self.limit_micro,
+            tariff_ppm=self.tariff_ppm,
+        )
+
+
+class _Kept(SaidTerms, array_like=True, gc=False):
+    """A record of the state topic, in the order of :meth:`UsageLine.dump`."""
+
+    seq: int
+    start_ms: int
+    end_ms: int
+    until_ms: int
+    max_age_ms: int | None
+    net: tuple[Span, ...] | None
+    cuts: tuple[tuple[int, int, int], ...]
+    pending: bool
+
+
+_KEPT: Final = msgspec.json.Decoder(_Kept)
 
 
 def source_of(lease: str, node: str, attempt: int) -> str:

@@ -1,86 +1,132 @@
-"""A team's wallet: earned − spent − expired, each a cumulative exact amount (design §6)."""
+"""A team's wallet: the fold of its ledger entries, over the pools that it is or was in.
+
+``earned`` and the numerators are exact; µcr come from rounding the running totals, so that
+rounding never depends on how amounts were grouped.
+"""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from walras_billing.rating import RATE_DENOMINATOR, round_half_even
-from walras_contracts.money import BalancePublished, BudgetPublished, StopReason
+from walras_billing.spending import Spending
+from walras_contracts.money import StopReason
+
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass(slots=True)
+class PoolAccount:
+    """Running totals of one team in one pool.
+
+    ``spent_numerator`` and ``credited_numerator`` count all charge lines and credits so far; of
+    them the ``posted`` ones are in the ledger. Incomes and expiries are posted as they arise. The
+    amounts in µcr are the posted totals as rounded for the wallet.
+    """
+
+    earned: Fraction = field(default_factory=Fraction)
+    spent_numerator: int = 0
+    spent_posted: int = 0
+    credited_numerator: int = 0
+    credited_posted: int = 0
+    expired_micro: int = 0
+    earned_micro: int = field(init=False, default=0)
+    spent_micro: int = field(init=False, default=0)
+    credited_micro: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.earn(self.earned)
+        self.spent_micro = round_half_even(self.spent_posted, RATE_DENOMINATOR)
+        self.credited_micro = round_half_even(self.credited_posted, RATE_DENOMINATOR)
+
+    @property
+    def wallet_micro(self) -> int:
+        """What the entries of this pool put into the wallet; may be negative."""
+        return self.earned_micro - self.spent_micro + self.credited_micro - self.expired_micro
+
+    def earn(self, total: Fraction) -> None:
+        """Take a new total of incomes."""
+        self.earned = total
+        self.earned_micro = round_half_even(total.numerator, total.denominator)
+
+    def post_spent(self) -> None:
+        """Count all charges so far as posted."""
+        self.spent_posted = self.spent_numerator
+        self.spent_micro = round_half_even(self.spent_posted, RATE_DENOMINATOR)
+
+    def post_credited(self) -> None:
+        """Count all credits so far as posted."""
+        self.credited_posted = self.credited_numerator
+        self.credited_micro = round_half_even(self.credited_posted, RATE_DENOMINATOR)
+
+    def fields(self) -> list[int]:
+        """Return it as plain numbers."""
+        return [
+            self.earned.numerator,
+            self.earned.denominator,
+            self.spent_numerator,
+            self.spent_posted,
+            self.credited_numerator,
+            self.credited_posted,
+            self.expired_micro,
+        ]
 
 
 @dataclass(slots=True)
 class Wallet:
-    """What one team earned, spent and lost so far.
+    """What one team has, and how its spending stands.
 
-    ``earned`` and ``spent_numerator`` are exact; µcr come from rounding the running totals, so
-    that rounding never depends on how amounts were grouped. The denominator of ``earned`` grows
-    only with the number of different C of the team's pool.
+    ``pool`` is the one that it is in, or was in last. ``is_empty``: at the last settlement it had
+    nothing and no income. ``reason`` is why it may not spend, as told last.
     """
 
     team: str
     pool: str
-    earned: Fraction = field(default_factory=Fraction)
-    spent_numerator: int = 0
-    expired_micro: int = 0
+    accounts: dict[str, PoolAccount] = field(default_factory=dict)
+    is_empty: bool = False
+    reason: StopReason = StopReason.NONE
+    spending: Spending = field(default_factory=Spending)
 
-    @property
-    def earned_micro(self) -> int:
-        """All income so far."""
-        return round_half_even(self.earned.numerator, self.earned.denominator)
+    def account(self, pool: str) -> PoolAccount:
+        """Return the running totals in a pool, from 0 on."""
+        account = self.accounts.get(pool)
+        if account is None:
+            account = self.accounts[pool] = PoolAccount()
+        return account
 
-    @property
-    def spent_micro(self) -> int:
-        """All charges so far."""
-        return round_half_even(self.spent_numerator, RATE_DENOMINATOR)
+    def by_pool(self) -> Iterator[tuple[str, PoolAccount]]:
+        """Yield the running totals by pool, in id order."""
+        yield from sorted(self.accounts.items())
 
     @property
     def wallet_micro(self) -> int:
         """What it has; may be negative."""
-        return self.earned_micro - self.spent_micro - self.expired_micro
-
-    def cap(self, cap_micro: int) -> None:
-        """Let expire what exceeds a cap."""
-        self.expired_micro += max(0, self.wallet_micro - cap_micro)
-
-    def balance(self, boundary_ms: int) -> BalancePublished:
-        """Return the wallet as of a settled boundary."""
-        return BalancePublished(
-            team=self.team,
-            pool=self.pool,
-            boundary_ms=boundary_ms,
-            wallet_micro=self.wallet_micro,
-            earned_micro=self.earned_micro,
-            spent_micro=self.spent_micro,
-            credited_micro=0,
-            expired_micro=self.expired_micro,
-        )
-
-    def budget(self, boundary_ms: int, at_ms: int, has_income: bool) -> BudgetPublished:
-        """Return whether it may bid: not with an empty wallet and no income."""
-        exhausted = self.wallet_micro <= 0 and not has_income
-        return BudgetPublished(
-            team=self.team,
-            pool=self.pool,
-            boundary_ms=boundary_ms,
-            at_ms=at_ms,
-            exhausted=exhausted,
-            reason=StopReason.WALLET if exhausted else StopReason.NONE,
-            budgets=(),
-        )
+        return sum(account.wallet_micro for account in self.accounts.values())
 
     def dump(self) -> bytes:
         """Return the wallet as one record of the state topic."""
         fields = [
             self.pool,
-            self.earned.numerator,
-            self.earned.denominator,
-            self.spent_numerator,
-            self.expired_micro,
+            {pool: account.fields() for pool, account in self.by_pool()},
+            self.is_empty,
+            self.reason.value,
+            self.spending.fields(),
         ]
-        return json.dumps(fields, separators=(",", ":")).encode()
+        return _ENCODE(fields).encode()
 
     @staticmethod
     def parse(team: str, value: bytes) -> "Wallet":
         """Read a record of the state topic."""
-        pool, numerator, denominator, spent, expired = json.loads(value)
-        return Wallet(team, pool, Fraction(numerator, denominator), spent, expired)
+        pool, accounts, is_empty, reason, spending = json.loads(value)
+        return Wallet(
+            team,
+            pool,
+            {
+                name: PoolAccount(Fraction(numerator, denominator), *totals)
+                for name, (numerator, denominator, *totals) in accounts.items()
+            },
+            is_empty,
+            StopReason(reason),
+            Spending.parse(spending),
+        )

@@ -5,10 +5,11 @@ from walras_billing.handlers import BillingStage
 from walras_billing.settings import Settings
 from walras_contracts.accounts import AccountsChanged
 from walras_contracts.charges import ChargePending, ChargeRated, UsageQuarantined
+from walras_contracts.ledger import LedgerEntryPosted
 from walras_contracts.market import PricePublished
-from walras_contracts.money import BalancePublished, BudgetPublished
+from walras_contracts.money import BalancePublished, BudgetAlerted, BudgetPublished
 from walras_contracts.topics import load_topics
-from walras_contracts.work import UsageMetered
+from walras_contracts.work import DrainStatusChanged, UsageMetered
 from walras_runtime.stage import Input, StageSpec
 
 
@@ -20,11 +21,13 @@ def build(settings: Settings) -> StageSpec:
         settings.look_back_ms,
         settings.future_tolerance_ms,
         settings.max_price_age_ms,
+        settings.price_wait_ms,
     )
     return StageSpec(
         service=Settings.SERVICE,
         inputs=(
             Input(UsageMetered.TOPIC, own_partition=True, raw=True, may_be_late=False),
+            Input(DrainStatusChanged.TOPIC, own_partition=True, may_be_late=False),
             Input(PricePublished.TOPIC, may_be_late=False),
             Input(AccountsChanged.TOPIC, table=True, may_be_late=False),
         ),
@@ -32,8 +35,10 @@ def build(settings: Settings) -> StageSpec:
             ChargeRated.TOPIC,
             ChargePending.TOPIC,
             UsageQuarantined.TOPIC,
+            LedgerEntryPosted.TOPIC,
             BalancePublished.TOPIC,
             BudgetPublished.TOPIC,
+            BudgetAlerted.TOPIC,
         ),
         build=lambda partition: BillingStage(partition, partitions, rules),
         spread=True,

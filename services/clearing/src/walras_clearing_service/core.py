@@ -1,5 +1,6 @@
 """The stage: folds the inputs, and decides one step at a time (design §3, step protocol §1)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from walras_clearing_service.bidder import BidPlan
@@ -16,6 +17,7 @@ from walras_clearing_service.cycle import (
 from walras_clearing_service.handlers import FOLDS
 from walras_clearing_service.model import CycleInput
 from walras_clearing_service.payloads import quota_payloads
+from walras_clearing_service.price_gaps import price_gap, remember_priced
 from walras_clearing_service.quotas import is_told_to_all, team_quotas
 from walras_clearing_service.reports import (
     cycle_recorded,
@@ -24,7 +26,7 @@ from walras_clearing_service.reports import (
     price_published,
 )
 from walras_clearing_service.state import QUOTA, ClearingState
-from walras_contracts.market import MarketState
+from walras_contracts.market import MarketState, PriceGapPublished
 from walras_runtime.errors import InvariantBrokenError
 from walras_runtime.records import Output, Record, StateChange, Step, StepResult, emit
 
@@ -41,11 +43,14 @@ class Options:
         Steps by which balances and budgets are behind.
     live
         Whether a cycle is skipped when newer input is complete already.
+    interval_ms
+        Market time between two barriers.
     """
 
     cycle_every: int
     settlement_lag_steps: int
     live: bool
+    interval_ms: int = 60_000
 
 
 class ClearingStage:
@@ -97,12 +102,23 @@ class ClearingStage:
         if self._options.live and newer_ready:
             return StepResult(_skipped(cycle_input, step.late), changes)
         decision = decide(cycle_input, self.state.jobs, self.state.teams, self.markets)
-        outputs = _market_outputs(cycle_input, decision.outcomes, step.late)
+        gaps = self._gaps(cycle_input, decision.outcomes)
+        outputs = _market_outputs(cycle_input, decision.outcomes, step.late, gaps)
+        changes += remember_priced(self.state, cycle_input, decision.outcomes)
         changes += self._remember_plan(decision.plan)
         changes += self._remember_clearings(cycle_input, decision)
         quota_outputs, quota_changes = self._quotas(cycle_input, decision)
         self.state.jobs.release_empty()
         return StepResult([*outputs, *quota_outputs], [*changes, *quota_changes])
+
+    def _gaps(
+        self, cycle_input: CycleInput, outcomes: tuple[MarketOutcome, ...]
+    ) -> dict[str, PriceGapPublished]:
+        """Return by market the time without prices that this cycle ends."""
+        cycle_ms = self._options.cycle_every * self._options.interval_ms
+        cleared = [o.market.market for o in outcomes if o.cleared is not None]
+        found = {name: price_gap(self.state, cycle_input, name, cycle_ms) for name in cleared}
+        return {name: gap for name, gap in found.items() if gap is not None}
 
     def _remember_plan(self, plan: BidPlan) -> list[StateChange]:
         state = self.state
@@ -151,13 +167,18 @@ class ClearingStage:
 
 
 def _market_outputs(
-    cycle_input: CycleInput, outcomes: tuple[MarketOutcome, ...], late: tuple[str, ...]
+    cycle_input: CycleInput,
+    outcomes: tuple[MarketOutcome, ...],
+    late: tuple[str, ...],
+    gaps: Mapping[str, PriceGapPublished],
 ) -> list[Output]:
     outputs = []
     for outcome in outcomes:
         name, cleared = outcome.market.market, outcome.cleared
         pools = pool_prices(cycle_input, cleared.result if cleared is not None else None)
         if cleared is not None:
+            if name in gaps:
+                outputs.append(emit(gaps[name]))
             outputs.append(emit(price_published(cycle_input, name, cleared.result, pools)))
             outputs.extend(cleared.frame.parts)
         outputs.append(emit(cycle_recorded(cycle_input, outcome, late)))
@@ -171,4 +192,4 @@ def _skipped(cycle_input: CycleInput, late: tuple[str, ...]) -> list[Output]:
         MarketOutcome(market, MarketState.SKIPPED, "newer_barrier_ready", NO_JOBS, 0)
         for market in cycle_input.markets
     )
-    return _market_outputs(cycle_input, outcomes, late)
+    return _market_outputs(cycle_input, outcomes, late, {})

@@ -19,6 +19,7 @@ UNPLACEABLE = "unplaceable/"
 LAST = "market/"
 QUOTA = "quota/"
 SETTLEMENT = "settlement"
+PRICED = "priced/"
 
 
 class ClearingState:
@@ -26,7 +27,8 @@ class ClearingState:
 
     The tables (queue, supply, accounts, balances, budgets) are functions of the latest record of
     each key, so they can be folded again after compaction in any order of the topics. The rest
-    (assignments, marks, last clearings, last quotas, settlement) lives on the own state topic.
+    (assignments, marks, last clearings and their times, last quotas, settlement) lives on the own
+    state topic.
     """
 
     def __init__(self) -> None:
@@ -38,6 +40,8 @@ class ClearingState:
         self.last: dict[str, LastClearing] = {}
         self.quotas: dict[str, TeamQuota] = {}
         self.settlement_barrier = -1
+        self.priced_ms: dict[str, int] = {}
+        """Market time of the last cycle of each market that had prices, or needed none."""
 
     def load(self, key: str, value: bytes) -> None:
         """Take one record of the own state topic.
@@ -64,6 +68,8 @@ class ClearingState:
             )
         elif kind == QUOTA:
             self.quotas[name] = kept_quota(value)
+        elif kind == PRICED:
+            self.priced_ms[name] = json.loads(value)
         elif key == SETTLEMENT:
             self.settlement_barrier = json.loads(value)
         else:
@@ -83,6 +89,14 @@ class ClearingState:
         """Remember the barrier of the balances in use."""
         self.settlement_barrier = barrier
         return [state_change(SETTLEMENT, barrier)]
+
+    def remember_priced(self, market: str, at_ms: int | None) -> StateChange:
+        """Remember when a market last had prices, or needed none; None: it is gone."""
+        if at_ms is None:
+            self.priced_ms.pop(market, None)
+            return StateChange(PRICED + market, None)
+        self.priced_ms[market] = at_ms
+        return state_change(PRICED + market, at_ms)
 
     def assign(self, key: str, market: str) -> StateChange:
         """Remember the market of a job."""

@@ -15,13 +15,20 @@ LIBRARY = Solver(open_book=Book, verify=verify_arrays)
 
 def build(settings: Settings) -> StageSpec:
     """Return the spec of the service with the auction of the clearing library."""
-    return spec(settings.cycle_every, live=settings.mode == "live", solver=LIBRARY)
+    return spec(
+        settings.cycle_every,
+        live=settings.mode == "live",
+        solver=LIBRARY,
+        interval_ms=settings.barrier_interval_ms(),
+    )
 
 
-def spec(cycle_every: int, *, live: bool, solver: Solver) -> StageSpec:
-    """Return the spec for a number of barriers per cycle and an auction."""
+def spec(cycle_every: int, *, live: bool, solver: Solver, interval_ms: int = 60_000) -> StageSpec:
+    """Return the spec for barriers per cycle and their distance, and an auction."""
     lag = SETTLEMENT_LAG_CYCLES * cycle_every
-    options = Options(cycle_every=cycle_every, settlement_lag_steps=lag, live=live)
+    options = Options(
+        cycle_every=cycle_every, settlement_lag_steps=lag, live=live, interval_ms=interval_ms
+    )
     return StageSpec(
         service="clearing",
         inputs=(

@@ -7,12 +7,10 @@ from typing import Final
 from walras_contracts.accounts import AccountsChanged, AccountsRequested, PoolDocument
 from walras_contracts.demand import JobCancelled, JobLimitChanged, JobQueued, JobSubmitted
 from walras_contracts.identifiers import partition_of
+from walras_contracts.quantities import SETTLEMENT_MS
 from walras_contracts.rejections import Rejection, RejectionCode
 from walras_intake.accounts import AccountsTable
 from walras_intake.state import EndedJob, Job
-
-BOUNDARY_MS: Final = 300_000
-"""Settlement boundaries are the multiples of it (design §6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ REPEAT: Final = Repeat()
 
 def next_boundary_ms(market_time_ms: int) -> int:
     """Return the first settlement boundary strictly after a market time."""
-    return (market_time_ms // BOUNDARY_MS + 1) * BOUNDARY_MS
+    return (market_time_ms // SETTLEMENT_MS + 1) * SETTLEMENT_MS
 
 
 def judge_submission(

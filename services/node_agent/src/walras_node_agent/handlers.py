@@ -5,6 +5,7 @@ from typing import Final
 
 from walras_contracts.work import LeaseGranted, LeaseStatusChanged, VacateRequested
 from walras_node_agent.core import end_part, take_part, take_vacate
+from walras_node_agent.drains import DrainRules
 from walras_node_agent.fleet import simulate
 from walras_node_agent.state import CLOCK_KEY, FleetState
 from walras_runtime.records import Output, Record, StateChange, Step, StepResult, tombstone
@@ -35,10 +36,10 @@ HANDLERS: Final[Mapping[str, Handler]] = {
 class FleetStage:
     """The simulated fleet as the loop runs it."""
 
-    def __init__(self, interval_ms: int, vacate_grace_ms: int) -> None:
+    def __init__(self, interval_ms: int, rules: DrainRules) -> None:
         self.state = FleetState()
         self._interval_ms = interval_ms
-        self._vacate_grace_ms = vacate_grace_ms
+        self._rules = rules
 
     def fold(self, record: Record) -> None:
         """Take nothing: the fleet has no table inputs."""
@@ -55,7 +56,7 @@ class FleetStage:
             for record in records:
                 HANDLERS[record.type](state, record, outputs)
         now_ms = step.barrier.market_time_ms
-        outputs += simulate(state, now_ms, self._interval_ms, self._vacate_grace_ms)
+        outputs += simulate(state, now_ms, self._interval_ms, self._rules)
         changes = [StateChange(CLOCK_KEY, state.clock.dump())]
         for lease_id in sorted(state.changed):
             changes.append(StateChange(lease_id, state.dump(lease_id)))

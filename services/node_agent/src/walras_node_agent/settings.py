@@ -16,3 +16,5 @@ class Settings(ServiceSettings):
     """Market time that a step simulates: the distance of barriers (replay 60000, live 5000)."""
     vacate_grace_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 60_000
     """How long a lease that was asked to leave runs on."""
+    billing_grace_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 10_000
+    """How long after the warning of a drain use is still billed."""

@@ -37,9 +37,11 @@ class Lease:
     vacate_ms: int | None = None
     """When it was asked to leave."""
     seq_offset: int = 0
-    templates: dict[str, UsageTemplate] = field(default_factory=dict)
-    """Usage by node as it is written now; made when needed, dropped when class, limit or pool
-    change."""
+    warned_ms: int | None = None
+    """When it was told so, which is when its drain began."""
+    templates: dict[tuple[str, bool], UsageTemplate] = field(default_factory=dict)
+    """Usage by node, billed or not, as it is written now; made when needed, dropped when class,
+    limit or pool change."""
 
     @staticmethod
     def of(part: LeaseGranted) -> "Lease":
@@ -76,6 +78,7 @@ class Lease:
             self.end_ms,
             self.vacate_ms,
             self.seq_offset,
+            self.warned_ms,
         ]
         return json.dumps(fields, separators=(",", ":")).encode()
 

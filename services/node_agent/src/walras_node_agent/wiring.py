@@ -3,11 +3,13 @@
 from typing import Final
 
 from walras_contracts.work import (
+    DrainStatusChanged,
     LeaseGranted,
     LeaseStatusChanged,
     UsageMetered,
     VacateRequested,
 )
+from walras_node_agent.drains import DrainRules
 from walras_node_agent.handlers import FleetStage
 from walras_node_agent.settings import Settings
 from walras_runtime.stage import Input, StageSpec
@@ -18,10 +20,16 @@ FLEET_DONE: Final = "fleet.done"
 
 def build(settings: Settings) -> StageSpec:
     """Return the stage's wiring."""
-    interval_ms, grace_ms = settings.interval_ms, settings.vacate_grace_ms
+    interval_ms = settings.interval_ms
+    rules = DrainRules(settings.vacate_grace_ms, settings.billing_grace_ms)
     return StageSpec(
         service=Settings.SERVICE,
         inputs=(Input(LeaseGranted.TOPIC), Input(VacateRequested.TOPIC)),
-        outputs=(LeaseStatusChanged.TOPIC, UsageMetered.TOPIC, FLEET_DONE),
-        build=lambda _partition: FleetStage(interval_ms, grace_ms),
+        outputs=(
+            LeaseStatusChanged.TOPIC,
+            UsageMetered.TOPIC,
+            DrainStatusChanged.TOPIC,
+            FLEET_DONE,
+        ),
+        build=lambda _partition: FleetStage(interval_ms, rules),
     )

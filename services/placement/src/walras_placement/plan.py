@@ -3,16 +3,16 @@
 ``plan`` is a pure function of the state and the market time; it changes nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from walras_contracts.demand import JobQueued
-from walras_contracts.market import MarketQuota
 from walras_contracts.quantities import PPM
 from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import WorkClass
 from walras_placement.devices import Draft, Share, occupied_macc
+from walras_placement.rooms import Room, Rooms, close, is_free, rooms_of
 from walras_placement.state import Job, PlacementState, TeamJobs
 from walras_placement.victims import choose_victims
 
@@ -26,6 +26,8 @@ class VacateReason(StrEnum):
     DEVICE_WITHDRAWN = "device_withdrawn"
     """One of its devices must not be used any more, or is something else now."""
     LEFT_QUEUE = "left_queue"
+    BUDGET_EXHAUSTED = "budget_exhausted"
+    """Its team may not spend any more, and the grace is over or its quota is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +76,13 @@ class Plan:
     waiting: list[Wait] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Room:
-    """What is left of a team's quota in one market while the plan is made."""
-
-    bought_macc: int
-    opportunistic_macc: int
-    price_micro: int
-
-
-_Rooms = dict[str, _Room]
-
-
-def plan(state: PlacementState, market_time_ms: int) -> Plan:
+def plan(state: PlacementState, market_time_ms: int, budget_grace_ms: int) -> Plan:
     """Decide who runs where.
 
     Running jobs go before pending ones, bought quota of all teams before opportunistic quota, the
     queue order of a team before everything else within it; what does not fit is passed over
-    (rounding policy ``backfill``). Quota is spent on what a job occupies: whole devices.
+    (rounding policy ``backfill``). Quota is spent on what a job occupies: whole devices. An
+    exhausted team begins nothing on quota that costs anything; what runs there stays for the grace.
 
     Parameters
     ----------
@@ -99,16 +90,26 @@ def plan(state: PlacementState, market_time_ms: int) -> Plan:
         Tables, jobs and devices; not changed.
     market_time_ms
         Market time of the step.
+    budget_grace_ms
+        How long that grace is, from when placement was told.
     """
     result = Plan()
     withdrawn = state.devices.withdrawn()
     teams = [(name, state.teams[name]) for name in sorted(state.teams)]
-    rooms = {name: _rooms(state.quotas.get(name, {})) for name, _ in teams}
+    rooms = {name: rooms_of(state.quotas.get(name, {})) for name, _ in teams}
+    exhausted: dict[str, None] = {}
+    for name, _ in teams:
+        told_ms = state.exhausted.told_ms(name)
+        if told_ms is not None:
+            exhausted[name] = None
+            close(rooms[name], is_over=market_time_ms - told_ms >= budget_grace_ms)
     gap_ppm = state.retention.in_force_ppm(market_time_ms)
     keep = _Keeper(result, withdrawn, market_time_ms, gap_ppm)
     for name, jobs in teams:
         if jobs.running:
-            keep.team(jobs, rooms[name])
+            keep.team(jobs, rooms[name], exhausted=name in exhausted)
+    for name in exhausted:
+        close(rooms[name], is_over=True)
     draft = state.devices.draft()
     short: dict[str, str] = {}
     left: list[tuple[str, list[Job]]] = []
@@ -117,15 +118,8 @@ def plan(state: PlacementState, market_time_ms: int) -> Plan:
             left.append((name, _start_bought(jobs, rooms[name], draft, result, short)))
     for name, pending in left:
         unplaced = _start_opportunistic(pending, rooms[name], draft, result, short)
-        _say_why(unplaced, rooms[name], draft, result, short)
+        _say_why(unplaced, rooms[name], draft, result, short, exhausted=name in exhausted)
     return result
-
-
-def _rooms(quotas: Mapping[str, MarketQuota]) -> _Rooms:
-    return {
-        market: _Room(quota.allocated_macc, quota.opportunistic_macc, quota.price_micro or 0)
-        for market, quota in quotas.items()
-    }
 
 
 class _Keeper:
@@ -139,7 +133,7 @@ class _Keeper:
         self._now_ms = market_time_ms
         self._gap_ppm = gap_ppm
 
-    def team(self, jobs: TeamJobs, rooms: _Rooms) -> None:
+    def team(self, jobs: TeamJobs, rooms: Rooms, *, exhausted: bool) -> None:
         """Settle the running jobs of one team; its rooms shrink by what they keep."""
         by_market: dict[str, list[Job]] = {}
         leaving: list[Vacate] = []
@@ -154,11 +148,12 @@ class _Keeper:
             else:
                 by_market.setdefault(lease.market, []).append(job)
         for market in sorted(by_market):
-            self._market(by_market[market], rooms.setdefault(market, _Room(0, 0, 0)), leaving)
+            room = rooms.setdefault(market, Room(0, 0, 0, of_exhausted=exhausted))
+            self._market(by_market[market], room, leaving)
         leaving.sort(key=_by_key)
         self._result.vacated.extend(leaving)
 
-    def _market(self, jobs: list[Job], room: _Room, leaving: list[Vacate]) -> None:
+    def _market(self, jobs: list[Job], room: Room, leaving: list[Vacate]) -> None:
         holders: list[Job] = []
         others: list[Job] = []
         held = 0
@@ -177,14 +172,14 @@ class _Keeper:
         if others:
             self._others(sorted(others, key=_queue_order), room, leaving)
 
-    def _others(self, jobs: list[Job], room: _Room, leaving: list[Vacate]) -> None:
+    def _others(self, jobs: list[Job], room: Room, leaving: list[Vacate]) -> None:
         """Settle what bought quota does not keep: promote, keep as opportunistic, or vacate."""
         staying: list[Job] = []
         total = 0
         for job in jobs:
             lease = job.held_lease()
             opportunistic = lease.work_class is WorkClass.OPPORTUNISTIC
-            fits = lease.size_macc <= room.bought_macc
+            fits = not room.is_closed and lease.size_macc <= room.bought_macc
             if opportunistic and fits and self._pays(job, room.price_micro):
                 room.bought_macc -= lease.size_macc
                 self._result.reclassed.append(Reclass(job, WorkClass.MARKET))
@@ -196,15 +191,19 @@ class _Keeper:
         for job in staying:
             lease = job.held_lease()
             if job.key in victims:
-                dear = lease.work_class is WorkClass.MARKET and not self._pays(
-                    job, room.price_micro
-                )
-                reason = VacateReason.PRICE_ABOVE_LIMIT if dear else VacateReason.QUOTA_LOST
-                leaving.append(Vacate(job, reason))
+                leaving.append(Vacate(job, self._reason(job, room)))
                 continue
             room.opportunistic_macc -= lease.size_macc
             if lease.work_class is WorkClass.MARKET:
                 self._result.reclassed.append(Reclass(job, WorkClass.OPPORTUNISTIC))
+
+    def _reason(self, job: Job, room: Room) -> VacateReason:
+        """Return why a job that bought or opportunistic quota does not keep leaves."""
+        if job.held_lease().work_class is not WorkClass.MARKET:
+            return VacateReason.QUOTA_LOST
+        if not self._pays(job, room.price_micro):
+            return VacateReason.PRICE_ABOVE_LIMIT
+        return VacateReason.BUDGET_EXHAUSTED if room.of_exhausted else VacateReason.QUOTA_LOST
 
     def _pays(self, job: Job, price_micro: int) -> bool:
         """Whether a running job's limit covers the price, raised within its minimum run time."""
@@ -225,7 +224,7 @@ def _covers(entry: JobQueued, price_micro: int) -> bool:
 
 
 def _start_bought(
-    jobs: TeamJobs, rooms: _Rooms, draft: Draft, result: Plan, short: dict[str, str]
+    jobs: TeamJobs, rooms: Rooms, draft: Draft, result: Plan, short: dict[str, str]
 ) -> list[Job]:
     """Start pending jobs on bought quota; return those that did not start, in queue order."""
     largest = max((room.bought_macc for room in rooms.values()), default=0)
@@ -246,7 +245,7 @@ def _start_bought(
 
 
 def _first_fit(
-    job: Job, entry: JobQueued, rooms: _Rooms, draft: Draft, short: dict[str, str]
+    job: Job, entry: JobQueued, rooms: Rooms, draft: Draft, short: dict[str, str]
 ) -> Grant | None:
     for kind in entry.types:
         room = rooms.get(kind)
@@ -276,7 +275,7 @@ def _take_within(
 
 
 def _start_opportunistic(
-    pending: list[Job], rooms: _Rooms, draft: Draft, result: Plan, short: dict[str, str]
+    pending: list[Job], rooms: Rooms, draft: Draft, result: Plan, short: dict[str, str]
 ) -> list[Job]:
     """Start pending jobs on what nobody bought; return those that did not start."""
     largest = max((room.opportunistic_macc for room in rooms.values()), default=0)
@@ -305,7 +304,13 @@ def _start_opportunistic(
 
 
 def _say_why(
-    unplaced: Iterable[Job], rooms: _Rooms, draft: Draft, result: Plan, short: dict[str, str]
+    unplaced: Iterable[Job],
+    rooms: Rooms,
+    draft: Draft,
+    result: Plan,
+    short: dict[str, str],
+    *,
+    exhausted: bool,
 ) -> None:
     """Name what each unplaced job is short of, where that changed."""
     for job in unplaced:
@@ -315,13 +320,15 @@ def _say_why(
             reason = WaitReason.WAITING_FOR_DEVICES
         else:
             reason, kind = _shortage(entry, rooms, draft)
+            if exhausted and reason is WaitReason.WAITING_FOR_QUOTA and not is_free(rooms, kind):
+                reason = WaitReason.BUDGET_EXHAUSTED
         needed = draft.whole_macc(kind, entry.size_macc)
         if (reason, needed) != (job.reason, job.needed_macc):
             available = _available(reason, kind, rooms, draft)
             result.waiting.append(Wait(job, reason, needed, available))
 
 
-def _shortage(entry: JobQueued, rooms: _Rooms, draft: Draft) -> tuple[WaitReason, str]:
+def _shortage(entry: JobQueued, rooms: Rooms, draft: Draft) -> tuple[WaitReason, str]:
     """Return the reason that is closest to a start over the acceptable types, and its type."""
     found, at = WaitReason.NO_SUCH_TYPE, entry.types[0]
     for kind in entry.types:
@@ -341,7 +348,7 @@ def _shortage(entry: JobQueued, rooms: _Rooms, draft: Draft) -> tuple[WaitReason
     return found, at
 
 
-def _available(reason: WaitReason, kind: str, rooms: _Rooms, draft: Draft) -> int:
+def _available(reason: WaitReason, kind: str, rooms: Rooms, draft: Draft) -> int:
     if reason == WaitReason.WAITING_FOR_DEVICES:
         return draft.free_macc.get(kind, 0)
     if reason == WaitReason.EXCEEDS_SUPPLY:

@@ -10,6 +10,7 @@ from walras_contracts.identifiers import job_key
 from walras_contracts.market import MarketQuota
 from walras_contracts.work import JobState, JobStatusChanged, LeaseGranted, WorkClass
 from walras_placement.accounts import RetentionGaps
+from walras_placement.budgets import TOLD, ExhaustedTeams
 from walras_placement.devices import DevicePool, Share
 from walras_runtime.errors import InvariantBrokenError
 
@@ -229,6 +230,7 @@ class PlacementState:
 
     def __init__(self) -> None:
         self.retention = RetentionGaps()
+        self.exhausted = ExhaustedTeams()
         self.devices = DevicePool()
         self.quotas: dict[str, dict[str, MarketQuota]] = {}
         self.queue: dict[str, JobQueued] = {}
@@ -239,7 +241,10 @@ class PlacementState:
         """Jobs whose queue record came since the last step (all of them after a restart)."""
 
     def load(self, key: str, value: bytes) -> None:
-        """Take back one own job; the tables have been folded already."""
+        """Take back one own record; the tables have been folded already."""
+        if key.startswith(TOLD):
+            self.exhausted.load(key, value)
+            return
         job = Job.parse(key, value)
         job.queued = self.queue.get(key)
         self.jobs[key] = job

@@ -4,6 +4,7 @@ from walras_contracts.accounts import AccountsChanged
 from walras_contracts.capacity import NodePublished
 from walras_contracts.demand import JobQueued
 from walras_contracts.market import QuotaGranted
+from walras_contracts.money import BudgetPublished
 from walras_contracts.work import (
     JobStatusChanged,
     LeaseGranted,
@@ -16,8 +17,7 @@ from walras_runtime.stage import Input, StageSpec
 
 
 def build(settings: Settings) -> StageSpec:
-    """Return the stage's wiring; the settings do not change it."""
-    del settings
+    """Return the stage's wiring."""
     return StageSpec(
         service=Settings.SERVICE,
         inputs=(
@@ -26,7 +26,8 @@ def build(settings: Settings) -> StageSpec:
             Input(QuotaGranted.TOPIC, table=True),
             Input(JobQueued.TOPIC, table=True),
             Input(LeaseStatusChanged.TOPIC),
+            Input(BudgetPublished.TOPIC, lag=1, table=True),
         ),
         outputs=(LeaseGranted.TOPIC, VacateRequested.TOPIC, JobStatusChanged.TOPIC),
-        build=lambda _partition: PlacementStage(),
+        build=lambda _partition: PlacementStage(settings.budget_grace_ms),
     )

@@ -1,0 +1,180 @@
+"""Budgets: how they stand in the running windows, alerts, and whether a team may still spend."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from walras_billing.accounts import Member
+from walras_billing.money_payloads import budget_output
+from walras_billing.prices import View
+from walras_billing.rating import RATE_DENOMINATOR, round_half_even
+from walras_billing.spending import KINDS
+from walras_billing.state import BillingState
+from walras_billing.wallets import Wallet
+from walras_contracts.accounts import BillingPeriod
+from walras_contracts.money import BudgetAlerted, BudgetState, StopReason
+from walras_contracts.quantities import PPM
+from walras_runtime.records import Output, emit
+
+PriceOf = Callable[[str, str], int | None]
+_PLACES: Final = {kind: place for place, kind in enumerate(KINDS)}
+_REASONS: Final = {
+    BillingPeriod.HOUR: StopReason.HOUR,
+    BillingPeriod.DAY: StopReason.DAY,
+    BillingPeriod.MONTH: StopReason.MONTH,
+}
+_BY_LENGTH: Final = (BillingPeriod.MONTH, BillingPeriod.DAY, BillingPeriod.HOUR)
+"""Of several budgets that are used up, the one that stops the team for longest is named."""
+
+
+def watch_budgets(
+    state: BillingState, now_ms: int, partition: int, *, settled: bool
+) -> Iterator[Output]:
+    """Look at the budgets that may stand otherwise than before this step.
+
+    Parameters
+    ----------
+    state
+        The partition, at the end of a step.
+    now_ms
+        Market time of the step.
+    partition
+        Where the outputs go.
+    settled
+        Whether the step settled a boundary: then every team's record is written.
+
+    Yields
+    ------
+    Output
+        Alerts and, where written, budgets, by team.
+    """
+    members = state.members
+    prices = _newest_prices(state, now_ms)
+    found: dict[str, tuple[BudgetState, ...]] = {}
+    for team in _to_look_at(state, settled=settled):
+        member = members.get(team)
+        wallet = state.wallets.get(team)
+        if wallet is None:
+            if member is None or not member.budgets:
+                continue
+            wallet = state.wallet(team, member.pool)
+        budgets = _stand(state, wallet, member, prices)
+        found[team] = budgets
+        if member is not None:
+            for alert in _alerts(state, wallet, member, budgets, now_ms):
+                yield emit(alert, partition=partition)
+        reason = _reason(wallet, budgets)
+        if reason is wallet.reason:
+            continue
+        state.stop(wallet, reason)
+        if not settled:
+            yield budget_output(wallet, state.boundary_ms, now_ms, budgets, partition)
+    if settled:
+        for team in sorted(state.wallets):
+            wallet = state.wallets[team]
+            yield budget_output(wallet, state.boundary_ms, now_ms, found.get(team, ()), partition)
+
+
+def _to_look_at(state: BillingState, *, settled: bool) -> list[str]:
+    """Return the teams whose budgets may stand otherwise than they did, in id order.
+
+    Looking at more teams than these changes nothing; it only takes time.
+    """
+    changed, state.look_at_all = state.look_at_all, False
+    touched = [*state.spent]
+    state.spent.clear()
+    members = state.members
+    # Every change of a document or a zone makes another table, so it is known by identity.
+    if members is not state.looked_by:
+        state.looked_by = members
+        state.budgeted = {team: None for team, member in members.items() if member.budgets}
+        changed = True
+    if settled:
+        return sorted(state.wallets.keys() | state.budgeted.keys())
+    if changed:
+        return sorted(state.budgeted.keys() | state.stopped.keys())
+    return sorted(team for team in touched if team in state.budgeted)
+
+
+def _stand(
+    state: BillingState, wallet: Wallet, member: Member | None, prices: PriceOf
+) -> tuple[BudgetState, ...]:
+    if member is None or not member.budgets:
+        return ()
+    state.roll(wallet)
+    spending = wallet.spending
+    coming = state.unrated.cost(wallet.team, spending.windows, prices)
+    found = []
+    for budget in sorted(member.budgets, key=lambda budget: _PLACES[budget.window]):
+        place = _PLACES[budget.window]
+        start_ms, end_ms = spending.windows[place]
+        found.append(
+            BudgetState(
+                window=budget.window,
+                start_ms=start_ms,
+                end_ms=end_ms,
+                limit_micro=budget.limit_micro,
+                spent_micro=round_half_even(
+                    spending.numerators[place] + coming[place], RATE_DENOMINATOR
+                ),
+                hard_stop=budget.hard_stop,
+            )
+        )
+    return tuple(found)
+
+
+def _alerts(
+    state: BillingState,
+    wallet: Wallet,
+    member: Member,
+    budgets: tuple[BudgetState, ...],
+    now_ms: int,
+) -> Iterator[BudgetAlerted]:
+    """Yield an alert for each threshold that is passed for the first time in its window."""
+    thresholds = {budget.window: budget.alert_ppm for budget in member.budgets}
+    alerted = wallet.spending.alerted
+    for budget in budgets:
+        for threshold_ppm in sorted(thresholds[budget.window]):
+            name = (_PLACES[budget.window], threshold_ppm)
+            is_passed = budget.spent_micro * PPM >= budget.limit_micro * threshold_ppm
+            if not is_passed or name in alerted:
+                continue
+            alerted.append(name)
+            state.touch(wallet)
+            yield BudgetAlerted(
+                team=wallet.team,
+                pool=member.pool,
+                threshold_ppm=threshold_ppm,
+                budget=budget,
+                at_ms=now_ms,
+            )
+
+
+def _reason(wallet: Wallet, budgets: tuple[BudgetState, ...]) -> StopReason:
+    if wallet.is_empty:
+        return StopReason.WALLET
+    used_up = {
+        budget.window
+        for budget in budgets
+        if budget.hard_stop and budget.spent_micro >= budget.limit_micro
+    }
+    for kind in _BY_LENGTH:
+        if kind in used_up:
+            return _REASONS[kind]
+    return StopReason.NONE
+
+
+def _newest_prices(state: BillingState, now_ms: int) -> PriceOf:
+    """Return what looks up the newest known price of a market for a pool; None: there is none."""
+    found: dict[tuple[str, str], int | None] = {}
+    all_known = View(now_ms + 1, 2**62)
+
+    def price_micro(series: str, pool: str) -> int | None:
+        key = (series, pool)
+        if key not in found:
+            try:
+                _, found[key] = state.prices.in_force(series, pool, now_ms, all_known)
+            except LookupError:
+                found[key] = None
+        return found[key]
+
+    return price_micro

@@ -1,0 +1,291 @@
+"""The ledger: every entry balances, and wallets are its fold, whatever happens to the accounts."""
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from services.billing.tests.billing_bench import MINUTE_MS, START_MS, Bench, price, usage
+from services.billing.tests.ledger_audit import faults
+from walras_billing.ledger import Total, entry_of
+from walras_contracts.accounts import AccountsChanged, PlatformDocument, PoolDocument, TeamAccount
+from walras_contracts.ledger import EXACT_DENOMINATOR_MAX, EntryKind, LedgerEntryPosted, bounded
+from walras_contracts.money import BalancePublished, BudgetPublished
+from walras_contracts.registry import decode_inner
+from walras_contracts.work import WorkClass
+from walras_runtime.records import Output, emit
+
+PROPERTY = settings(deadline=None, max_examples=15, phases=(Phase.explicit, Phase.generate))
+SEED = st.integers(0, 2**32 - 1)
+TEAMS = ("t1", "t2", "t3", "t4")
+POOLS = ("p", "q")
+
+
+def pool(name: str, teams: dict[str, int], weight: int, version: int, minute: int) -> Output:
+    accounts = tuple(TeamAccount(team=t, income_local_per_hour=i) for t, i in teams.items())
+    document = PoolDocument(pool=name, weight_micro_per_hour=weight, teams=accounts)
+    effective_ms = START_MS + minute * MINUTE_MS
+    return emit(AccountsChanged(version=version, effective_ms=effective_ms, document=document))
+
+
+def platform(hours: int, version: int, minute: int) -> Output:
+    document = PlatformDocument(max_balance_hours=hours)
+    effective_ms = START_MS + minute * MINUTE_MS
+    return emit(AccountsChanged(version=version, effective_ms=effective_ms, document=document))
+
+
+class Life:
+    """An hour or more of use while teams come, go and move, and weights and caps change."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.home = {team: self.draw.choice(POOLS) for team in TEAMS}
+        self.version = 0
+        self.seq: dict[str, int] = defaultdict(int)
+        self.used: list[Output] = []
+
+    def documents(self, minute: int) -> list[Output]:
+        self.version += 1
+        incomes = {team: self.draw.choice((0, 1, 3, 7, 10**9 + 7)) for team in TEAMS}
+        found = [
+            pool(
+                name,
+                {t: incomes[t] for t in TEAMS if self.home[t] == name},
+                self.draw.choice((0, 1, 1_000_003, 77_777_777)),
+                self.version,
+                minute,
+            )
+            for name in POOLS
+        ]
+        if self.draw.random() < 0.5:
+            found.append(platform(self.draw.choice((1, 168)), self.version, minute))
+        return found
+
+    def change(self, minute: int) -> list[Output]:
+        """Write documents for the next boundary; a team may move, or be in no pool."""
+        team = self.draw.choice(TEAMS)
+        self.home[team] = self.draw.choice((*POOLS, "none"))
+        return self.documents((minute // 5 + 1) * 5)
+
+    def use(self, minute: int) -> list[Output]:
+        found = []
+        for team in TEAMS:
+            if self.home[team] == "none" or self.draw.random() < 0.5:
+                continue
+            lease = f"l{team}"
+            output = usage(
+                minute - 1,
+                seq=self.seq[lease],
+                team=team,
+                lease=lease,
+                macc=self.draw.randrange(1, 10**6),
+                work_class=self.draw.choice((WorkClass.MARKET, WorkClass.OPPORTUNISTIC)),
+            )
+            self.seq[lease] += 1
+            body = json.loads(output.payload or b"") | {"pool": self.home[team]}
+            found.append(replace(output, payload=json.dumps(body).encode()))
+        kept = [output for output in found if self.draw.random() < 0.8]
+        late, self.used = self.used, [output for output in found if output not in kept]
+        return [*kept, *late]
+
+    def play(self, bench: Bench, minutes: int) -> Bench:
+        bench.step(0, *self.documents(0), price(0, 77_777))
+        minute = 0
+        while minute < minutes:
+            minute += self.draw.choice((1, 1, 1, 2, 12))
+            given = self.use(minute)
+            if self.draw.random() < 0.3:
+                given += self.change(minute)
+            if self.draw.random() < 0.5:
+                back = self.draw.randrange(0, min(minute, 20) + 1)
+                given.append(both(minute - back, self.draw.choice((None, 0, 70_001, 99_991))))
+            bench.step(minute, *given)
+        return bench
+
+
+def both(minute: int, micro: int | None) -> Output:
+    """Return a price record that names both pools."""
+    output = price(minute, micro)
+    document = json.loads(output.payload or b"")
+    (of_p,) = document["pools"]
+    document["pools"] = [of_p, of_p | {"pool": "q"}]
+    return replace(output, payload=json.dumps(document).encode())
+
+
+def entries(bench: Bench) -> list[LedgerEntryPosted]:
+    return bench.events("ledger", LedgerEntryPosted)
+
+
+@PROPERTY
+@given(seed=SEED)
+def test_every_entry_and_balance_is_what_an_independent_audit_says(seed: int) -> None:
+    bench = Life(seed).play(Bench(), 80)
+
+    assert faults(bench.log) == []
+
+
+@PROPERTY
+@given(seed=SEED)
+def test_debits_equal_credits_after_every_entry_and_wallets_are_the_fold(seed: int) -> None:
+    bench = Life(seed).play(Bench(), 60)
+    accounts: dict[str, int] = defaultdict(int)
+    for entry in entries(bench):
+        for line in entry.lines:
+            accounts[line.account] += line.amount_micro
+        assert sum(accounts.values()) == 0
+
+    assert len({entry.entry_id for entry in entries(bench)}) == len(entries(bench))
+    for team, balance in bench.balances().items():
+        assert accounts[f"wallet/{team}"] == balance.wallet_micro
+        assert balance.wallet_micro == (
+            balance.earned_micro
+            - balance.spent_micro
+            + balance.credited_micro
+            - balance.expired_micro
+        )
+    # Each side of a team and pool is off by less than a µcr and a half.
+    for name in POOLS:
+        assert abs(accounts[f"rounding/{name}"]) <= 1.5 * 3 * len(TEAMS)
+
+
+@PROPERTY
+@given(seed=SEED)
+def test_a_replay_from_the_start_gives_the_same_keys_and_bytes(seed: int) -> None:
+    once = Life(seed).play(Bench(), 40)
+    again = Life(seed).play(Bench(crash=True), 40)
+
+    assert again.log.entries == once.log.entries
+
+
+@PROPERTY
+@given(seed=SEED)
+def test_records_made_without_a_model_are_the_bytes_of_the_model(seed: int) -> None:
+    bench = Life(seed).play(Bench(), 30)
+    seen = 0
+    for event_class in (LedgerEntryPosted, BalancePublished, BudgetPublished):
+        for partition in bench.log.partitions(event_class.TOPIC):
+            for entry in bench.log.read(event_class.TOPIC, partition, 0):
+                if entry.barrier is not None:
+                    continue
+                assert entry.payload is not None
+                event = decode_inner(entry.type, entry.payload)
+                assert event.payload() == entry.payload
+                assert event.record_key() == entry.key
+                seen += 1
+    assert seen > 10
+
+
+@PROPERTY
+@given(
+    steps=st.lists(st.fractions(-3, 10, max_denominator=97), min_size=1, max_size=30),
+    kind=st.sampled_from(EntryKind),
+)
+def test_rounding_does_not_depend_on_how_amounts_are_grouped(
+    steps: list[Fraction], kind: EntryKind
+) -> None:
+    def posted(groups: list[Fraction]) -> dict[str, int]:
+        total, accounts = Fraction(0), defaultdict[str, int](int)
+        for amount in groups:
+            before, total = total, total + amount
+            entry = entry_of(kind, "t", "p", total_of(before), total_of(total))
+            for account, micro in entry.lines if entry is not None else ():
+                accounts[account] += micro
+        return {account: micro for account, micro in accounts.items() if micro}
+
+    middle = len(steps) // 2
+    one_by_one = posted(steps)
+    assert one_by_one == posted([sum(steps, Fraction(0))])
+    assert one_by_one == posted(
+        [sum(steps[:middle], Fraction(0)), sum(steps[middle:], Fraction(0))]
+    )
+
+
+def test_exact_totals_round_towards_zero_on_the_other_side_of_the_wallet() -> None:
+    assert [Total(n, 2).truncated for n in (-3, -1, 0, 1, 3)] == [-1, 0, 0, 0, 1]
+    assert [Total(n, 2).rounded for n in (-3, -1, 0, 1, 3)] == [-2, 0, 0, 0, 2]
+    entry = entry_of(EntryKind.USAGE, "t", "p", Total(0, 1), Total(3, 2))
+    assert entry is not None
+    assert entry.lines == (("revenue/p", 1), ("rounding/p", 1), ("wallet/t", -2))
+    assert entry_of(EntryKind.USAGE, "t", "p", Total(0, 1), Total(1, 2)) is None
+
+
+def total_of(exact: Fraction) -> Total:
+    return Total(exact.numerator, exact.denominator)
+
+
+def test_an_income_whose_sums_never_repeat_stays_a_number_of_bounded_length() -> None:
+    """A manager who changes an income every boundary makes C, and the denominator, ever new."""
+    bench = Bench()
+    bench.step(0, pool("p", {"t1": 1, "t2": 1}, 1_200_000, 1, 0))
+    exact, share = Fraction(0), Fraction(1, 2)
+    for turn in range(40):
+        exact += 100_000 * share
+        local = 10**11 + 3 + 2 * turn
+        incomes = {"t1": local // 3, "t2": local - local // 3}
+        share = Fraction(incomes["t1"], local)
+        boundary = 5 * (turn + 1)
+        bench.step(boundary - 2, pool("p", incomes, 1_200_000, turn + 2, boundary))
+    bench.step(5 * 40 + 1)
+    assert exact.denominator > EXACT_DENOMINATOR_MAX**4
+
+    last = [e for e in entries(bench) if e.team == "t1"][-1]
+    numerator, denominator = map(int, last.exact_total.split("/"))
+    assert denominator <= EXACT_DENOMINATOR_MAX
+    assert abs(Fraction(numerator, denominator) - exact) < Fraction(1, 10**15)
+    assert faults(bench.log) == []
+    assert bounded(Fraction(1, 3)) == Fraction(1, 3)
+
+
+def tampered(bench: Bench, topic: str, change: Callable[[Any], None]) -> Bench:
+    """Change the last record of a topic."""
+    for held in (bench.log.entries.get((topic, p), []) for p in bench.log.partitions(topic)):
+        for index in reversed(range(len(held))):
+            payload = held[index].payload
+            if held[index].barrier is None and payload is not None:
+                document = json.loads(payload)
+                change(document)
+                held[index] = replace(held[index], payload=json.dumps(document).encode())
+                return bench
+    raise AssertionError(f"nothing to change in {topic}")
+
+
+def more(document: Any) -> None:
+    document["lines"][0]["amount_micro"] += 1
+
+
+def earlier(document: Any) -> None:
+    document["boundary_ms"] -= 300_000
+
+
+def richer(document: Any) -> None:
+    document["wallet_micro"] += 1
+
+
+def dearer(document: Any) -> None:
+    document["amount_numerator"] = str(int(document["amount_numerator"]) + 36 * 10**14)
+
+
+@pytest.mark.parametrize(
+    ("topic", "change", "what"),
+    [
+        ("ledger", more, "do not sum to 0"),
+        ("ledger", earlier, "had to be"),
+        ("balances", richer, "not the fold"),
+        ("charges", dearer, "usage of"),
+    ],
+)
+def test_a_ledger_that_is_wrong_by_one_is_noticed(
+    topic: str, change: Callable[[Any], None], what: str
+) -> None:
+    """The canary of the audit."""
+    bench = Life(3).play(Bench(), 60)
+    assert faults(bench.log) == []
+
+    assert any(what in fault for fault in faults(tampered(bench, topic, change).log))

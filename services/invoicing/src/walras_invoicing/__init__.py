@@ -1,0 +1,1 @@
+"""Invoicing: drafts, issue, void and corrections of what pools and teams owe."""
