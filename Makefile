@@ -14,6 +14,8 @@ PYTEST_ARGS ?=
 JUNIT_DIR ?=
 BENCH_ARGS ?=
 SECONDS ?= 300
+EVENTS ?= 200000
+DISTURBANCES ?= 48
 FUZZ_ARGS ?=
 
 UV_VERSION := 0.13.9
@@ -41,7 +43,7 @@ space := $(subst ,, )
 TYPE_PATH := $(subst $(space),:,$(strip $(wildcard libs/*/src services/*/src) cli/src deploy/launcher/src))
 GENERATED := schemas docs/dataflow.md README.md
 
-.PHONY: help setup demo test test-long verify fmt lint types imports generated tidy generate bench bench-clearing fuzz asan cov-pyx up down doctor clean distclean
+.PHONY: help setup demo test test-long chaos-billing verify fmt lint types imports generated tidy generate bench bench-billing bench-clearing fuzz asan cov-pyx up down doctor clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -116,6 +118,9 @@ test-long: setup ## all tests, the exhaustive and the chaos runs too
 	@echo "test-long: the slow ones too; this takes hours"
 	$(call two_phases)
 
+chaos-billing: setup ## billing on a real Kafka while everything around it breaks: SEED=1 EVENTS=200000 DISTURBANCES=48
+	@$(RUN) python -m tests.chaos --seed $(SEED) --events $(EVENTS) --disturbances $(DISTURBANCES)
+
 # --- checks ---------------------------------------------------------------------------------------
 
 verify: lint types imports generated tidy ## format, lint, types, import rules, generated files, rules of the tree
@@ -155,6 +160,9 @@ generate: $(ENVIRONMENT) ## write schemas, tables and drawings from the models a
 
 bench: setup ## events per second and barrier-to-quota times, with this machine's description
 	@$(RUN) python -m tests.performance.bench $(BENCH_ARGS)
+
+bench-billing: setup ## billing against its bounds and rivals, about twenty minutes
+	@$(RUN) python -m tests.performance.billing_bench $(BENCH_ARGS)
 
 # --- the clearing core ----------------------------------------------------------------------------
 

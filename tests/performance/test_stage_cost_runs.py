@@ -13,6 +13,7 @@ def test_every_stage_of_the_chain_has_a_line(capsys: pytest.CaptureFixture[str])
         "capacity",
         "clearing",
         "intake",
+        "invoicing",
         "node_agent",
         "placement",
     ]

@@ -319,8 +319,15 @@ def a_day(seed: int, bench: Bench, *, shuffle: bool = False) -> None:
     for minute in range(58):
         given = arriving.get(minute, [])
         if shuffle:
-            order.shuffle(given)
+            given = _shuffled(given, order)
         bench.step(minute, *given)
+
+
+def _shuffled(given: list[Output], order: random.Random) -> list[Output]:
+    """Return outputs in another order, save prices: of two for one time the later one counts."""
+    prices = iter([output for output in given if output.topic == "prices"])
+    mixed = order.sample(given, len(given))
+    return [next(prices) if output.topic == "prices" else output for output in mixed]
 
 
 @PROPERTY

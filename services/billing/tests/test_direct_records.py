@@ -1,7 +1,6 @@
 """Records that are read and written without their models: what the models read and write."""
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -30,8 +29,9 @@ from walras_contracts.work import UsageMetered, WorkClass
 from walras_runtime.records import Record, emit
 
 GRACE_MS = 60_000
+MINUTE_MS = 60_000
 IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", fullmatch=True)
-STARTS_MS = st.integers(0, MARKET_TIME_MS_MAX - DAY_MS - 1)
+STARTS_MS = st.integers(0, MARKET_TIME_MS_MAX - 2 * DAY_MS)
 
 
 @st.composite
@@ -160,6 +160,13 @@ def record_of(payload: bytes, known: UsageMetered) -> Record:
     return Record("usage", 0, 0, known.record_key(), UsageMetered.TYPE, payload)
 
 
+def after(first: UsageMetered, seq: int, later_ms: int) -> dict[str, int]:
+    """Return what a record has other than the one that it follows, a minute from some time on."""
+    room_ms = MARKET_TIME_MS_MAX - first.end_ms - MINUTE_MS
+    start_ms = first.end_ms + (later_ms % room_ms if room_ms > 0 else 0)
+    return {"seq": seq, "start_ms": start_ms, "end_ms": start_ms + MINUTE_MS}
+
+
 ODD: tuple[str, ...] = (
     *("null", "true", "false", "-0", "0", "-1", "1.0", "1e3", "1E0", "01", "0x1", '"1"', '""'),
     *("[]", "{}", "NaN", "Infinity", "9007199254740991", "9007199254740992", "1" + "0" * 30),
@@ -204,21 +211,20 @@ def test_what_is_read_directly_is_what_the_model_reads(
     data: st.DataObject, first: UsageMetered, seq: int, later_ms: int
 ) -> None:
     known = line_of(first, GRACE_MS)
-    changes: Mapping[str, int] = {"seq": seq, "start_ms": later_ms, "end_ms": later_ms + 60_000}
-    following = first.model_copy(update=changes)
+    following = first.model_copy(update=after(first, seq, later_ms))
     payload = data.draw(texts(following))
     line = reader(known).read(record_of(payload, first))
     if line is not None:
         usage = decode_usage(record_of(payload, first))
         assert isinstance(usage, UsageMetered)
         assert fields(line) == fields(line_of(usage, GRACE_MS))
-        assert line.start_ms >= known.start_ms
+        assert line.start_ms >= known.end_ms
 
 
 @given(first=usages(), seq=st.integers(0, NUMBER_MAX))
 def test_a_record_like_the_last_one_is_read_directly(first: UsageMetered, seq: int) -> None:
     known = line_of(first, GRACE_MS)
-    following = first.model_copy(update={"seq": seq})
+    following = first.model_copy(update=after(first, seq, 0))
     line = reader(known).read(record_of(following.payload(), first))
     assert line is not None
     assert (fields(line), line.terms is known.terms) == (
@@ -245,7 +251,7 @@ def test_a_direct_reader_without_ranges_is_seen(monkeypatch: pytest.MonkeyPatch)
         end_ms: int
 
     first = example_usage()
-    beyond = json.loads(first.payload()) | {"seq": NUMBER_MAX + 1}
+    beyond = json.loads(first.payload()) | after(first, NUMBER_MAX + 1, 0)
     record = record_of(json.dumps(beyond).encode(), first)
     assert isinstance(decode_usage(record), Fault)
     assert reader(line_of(first, GRACE_MS)).read(record) is None
@@ -281,7 +287,9 @@ def test_each_field_of_the_terms_is_compared(first: UsageMetered) -> None:
         changed = another(value)
         if changed == value:
             continue
-        other = first.model_copy(update={name: changed})
+        following = first.model_copy(update=after(first, 1, 0))
+        other = following.model_copy(update={name: changed})
+        assert reader(known).read(record_of(following.payload(), first)) is not None
         assert reader(known).read(record_of(other.payload(), first)) is None, name
 
 

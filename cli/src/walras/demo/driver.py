@@ -95,7 +95,7 @@ class ReplayDriver:
         self,
         on_step: Callable[[int, int], None],
         look: Callable[[], None],
-        settled: Sequence[str] = ("balances",),
+        settled: Sequence[str] = ("balances", "invoices"),
     ) -> None:
         """Replay all intervals.
 

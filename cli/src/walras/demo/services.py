@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from walras.processes import Service
 
 REPLICATED = ("clearing", "placement", "capacity", "node_agent")
-BESIDE_THE_CYCLE = frozenset({"billing", "snapshot", "views"})
+BESIDE_THE_CYCLE = frozenset({"billing", "invoicing", "snapshot", "views"})
 """What the next cycle does not wait for: it gives way to the others on a machine with few cores."""
 ASIDE = 5
 MODULES: Mapping[str, str] = {
@@ -15,6 +15,7 @@ MODULES: Mapping[str, str] = {
     "placement": "walras_placement",
     "node_agent": "walras_node_agent",
     "billing": "walras_billing",
+    "invoicing": "walras_invoicing",
     "snapshot": "walras_snapshot",
     "views": "walras_views",
 }
@@ -41,7 +42,10 @@ def replay_services(
         Services to leave out.
     """
     settings: dict[str, dict[str, str]] = {
-        "clearing": {"WALRAS_CLEARING_CYCLE_EVERY": "1"},
+        "clearing": {
+            "WALRAS_CLEARING_CYCLE_EVERY": "1",
+            "WALRAS_CLEARING_INTERVAL_MS": str(interval_ms),
+        },
         "node_agent": {"WALRAS_NODE_AGENT_INTERVAL_MS": str(interval_ms)},
         "views": {"WALRAS_VIEWS_HTTP_PORT": str(views_port)},
     }

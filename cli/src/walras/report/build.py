@@ -6,7 +6,9 @@ from typing import Any
 from walras.report.counts import Tally
 from walras.report.cycles import CycleBook
 from walras.report.digests import DEFINITION
+from walras.report.job_costs import CostBook
 from walras.report.jobs import JobBook
+from walras.report.ledger import LedgerBook
 from walras.report.prices import PriceBook, SupplyBook
 from walras.report.records import ReportError, RunContext, Topics
 from walras.report.series import Bins, percentiles, ratio_ppm
@@ -15,7 +17,10 @@ from walras.report.usage import UsageBook
 from walras_contracts.work import WorkClass
 
 FORMAT = "walras.report.v1"
-NEEDED = ("supply", "prices", "cycles", "quotas", "demand", "job.status", "usage", "balances")
+NEEDED = (
+    *("supply", "prices", "cycles", "quotas", "demand", "job.status", "usage", "balances"),
+    *("ledger", "charges"),
+)
 
 DEFINITIONS: Mapping[str, str] = {
     "digests": DEFINITION,
@@ -43,6 +48,12 @@ DEFINITIONS: Mapping[str, str] = {
     "money": (
         "income, spent, wallet and expired are billing's figures at the last settlement; rated is "
         "computed here from usage and prices up to the end of the window."
+    ),
+    "money_over_time": (
+        "income, spent and wallet are running totals of the ledger's entries at the end of each "
+        "interval, as settled; credits and what expired move the wallet too. largest_jobs: the ten "
+        "jobs of a team that cost most, by charge lines, corrections and credits to the end of the "
+        "log."
     ),
 }
 
@@ -78,6 +89,9 @@ def build_report(context: RunContext, topics: Topics) -> dict[str, Any]:
     jobs.fold_status(tally.read("job.status", topics["job.status"]))
     balances.fold(tally.read("balances", topics["balances"]))
     usage.fold(tally.read("usage", topics["usage"]))
+    ledger, costs = LedgerBook(bins), CostBook()
+    ledger.fold(tally.read("ledger", topics["ledger"]))
+    costs.fold(tally.read("charges", topics["charges"]))
     for topic in sorted(topics.keys() - set(NEEDED)):
         tally.count(topic, topics[topic])
     rows = team_rows(context.pool_of_team, balances, usage.teams, jobs)
@@ -111,6 +125,7 @@ def build_report(context: RunContext, topics: Topics) -> dict[str, Any]:
         "settled_until_ms": balances.settled_ms(),
         "fairness": fairness(rows, usage.teams),
         "teams": rows,
+        "money": {**ledger.report(balances.last), "largest_jobs": costs.largest()},
         "definitions": dict(DEFINITIONS),
     }
 

@@ -56,12 +56,13 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The plotting rectangle: hours on x, a value from 0 on y."""
+    """The plotting rectangle: hours on x, a value from 0, or from the lowest below it, on y."""
 
     width: int
     height: int
     hours: float
     top_value: float
+    low_value: float = 0.0
 
     def x(self, hour: float) -> float:
         """Return the abscissa of an hour."""
@@ -69,7 +70,8 @@ class Frame:
 
     def y(self, value: float) -> float:
         """Return the ordinate of a value."""
-        return self.height - BOTTOM - (self.height - TOP - BOTTOM) * value / self.top_value
+        part = (value - self.low_value) / (self.top_value - self.low_value)
+        return self.height - BOTTOM - (self.height - TOP - BOTTOM) * part
 
 
 def nice_step(span: float, most: int) -> float:
@@ -121,10 +123,13 @@ def line_chart(
         [sum(layer) for layer in zip(*(a.values for a in areas), strict=True)] if areas else []
     )
     known = [v for line in lines for v in line.values if v is not None] + stacked
-    peak = max(known, default=0.0) or 1.0
-    step = nice_step(peak * 1.04, 5)
+    lowest = min(0.0, min(known, default=0.0))
+    peak = max(0.0, max(known, default=0.0))
+    peak = peak if peak or lowest else 1.0
+    step = nice_step((peak - lowest) * 1.04, 5)
     top_value = step * -(-peak * 1.04 // step)
-    frame = Frame(width, height, axis.hours, top_value)
+    low_value = step * (lowest * 1.04 // step)
+    frame = Frame(width, height, axis.hours, top_value, low_value)
     parts = [
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label, quote=True)}">',
         *_grid(frame, step, y_label, tick),
@@ -144,8 +149,8 @@ def line_chart(
 def _grid(frame: Frame, step: float, y_label: str, tick: Callable[[float], str]) -> list[str]:
     right, bottom = frame.width - RIGHT, frame.height - BOTTOM
     parts: list[str] = []
-    count = round(frame.top_value / step)
-    for index in range(count + 1):
+    lowest, highest = round(frame.low_value / step), round(frame.top_value / step)
+    for index in range(lowest, highest + 1):
         value = index * step
         y = frame.y(value)
         color = MUTED if index == 0 else RULE

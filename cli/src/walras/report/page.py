@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from walras.report import words
+from walras.report.money import money_section
 from walras.report.sections import chart_sections
 from walras.report.style import CSS
 from walras.report.tables import table_sections
@@ -27,6 +28,7 @@ def page(report: Mapping[str, Any]) -> str:
             subtitle,
             _cards(report),
             *chart_sections(report),
+            money_section(report),
             *table_sections(report),
         ]
     )

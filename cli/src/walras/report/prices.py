@@ -7,6 +7,8 @@ from typing import Any
 
 from walras.report.records import LogRecord
 from walras.report.series import Bins, nearest_rank, ratio_ppm
+from walras_contracts.accounts import PriceGapPolicy
+from walras_contracts.market import PriceGapPublished
 
 
 @dataclass(slots=True)
@@ -80,6 +82,9 @@ class PriceBook:
         """Take the records of ``prices``."""
         for record in records:
             body = record.body()
+            if record.type == PriceGapPublished.TYPE:
+                self._gap(body)
+                continue
             market, time_ms = body["market"], body["market_time_ms"]
             self.reference.setdefault(market, History()).put(time_ms, body["reference_price_micro"])
             for pool in body["pools"]:
@@ -87,6 +92,16 @@ class PriceBook:
                 if history is None:
                     history = self.pools[market, pool["pool"]] = History()
                 history.put(time_ms, pool["price_micro"])
+
+    def _gap(self, body: dict[str, Any]) -> None:
+        """Take a time without prices: nothing is billed, or what is in force goes on."""
+        if body["policy"] != PriceGapPolicy.UNBILLED.value:
+            return
+        for (market, _), history in self.pools.items():
+            if market == body["market"]:
+                history.put(body["start_ms"], 0)
+        if body["market"] in self.reference:
+            self.reference[body["market"]].put(body["start_ms"], None)
 
     def last_time_ms(self) -> int | None:
         """Return the market time of the newest price."""

@@ -28,13 +28,15 @@ def section(name: str, heading: str, note: str, body: str) -> str:
     return f'<section id="{name}"><h2>{escape(heading)}</h2><p>{escape(note)}</p>{body}</section>'
 
 
-def _axis(report: Mapping[str, Any]) -> Axis:
+def axis_of(report: Mapping[str, Any]) -> Axis:
+    """Return the time axis of the report's bins."""
     window = report["window"]
     covered_ms = window["covered_until_ms"] - window["start_ms"]
     return Axis(report["bins"]["width_ms"] / HOUR_MS, max(covered_ms, 1) / HOUR_MS)
 
 
-def _scaled(values: Sequence[int | None], unit: int) -> list[float | None]:
+def scaled(values: Sequence[int | None], unit: int) -> list[float | None]:
+    """Return values in a larger unit, to draw them."""
     return [None if value is None else value / unit for value in values]
 
 
@@ -43,10 +45,10 @@ def _whole(values: Sequence[int], unit: int) -> list[float]:
 
 
 def _prices(report: Mapping[str, Any]) -> str:
-    axis = _axis(report)
+    axis = axis_of(report)
     markets = report["prices"]
     lines = [
-        Line(market, PALETTE[i % len(PALETTE)], _scaled(found["reference_micro"], MICRO), 2)
+        Line(market, PALETTE[i % len(PALETTE)], scaled(found["reference_micro"], MICRO), 2)
         for i, (market, found) in enumerate(markets.items())
     ]
     whole = line_chart(
@@ -60,10 +62,10 @@ def _prices(report: Mapping[str, Any]) -> str:
     small = []
     for market, found in markets.items():
         drawn = [
-            Line(pool, color[pool], _scaled(values, MICRO), 1.1)
+            Line(pool, color[pool], scaled(values, MICRO), 1.1)
             for pool, values in found["pools"].items()
         ]
-        reference = Line("reference", INK, _scaled(found["reference_micro"], MICRO), 1.8, True)
+        reference = Line("reference", INK, scaled(found["reference_micro"], MICRO), 1.8, True)
         drawn.append(reference)
         chart = line_chart(
             f"Pool prices in {market}",
@@ -94,7 +96,7 @@ def _prices(report: Mapping[str, Any]) -> str:
 
 
 def _occupancy(report: Mapping[str, Any]) -> str:
-    axis = _axis(report)
+    axis = axis_of(report)
     small = []
     for market, found in report["occupancy"]["markets"].items():
         bought = [
@@ -111,7 +113,7 @@ def _occupancy(report: Mapping[str, Any]) -> str:
             Area("leaving", OVERHANG, _whole(found["overhang_macc"], 1000)),
             Area("opportunistic", FREE, _whole(found["opportunistic_macc"], 1000)),
         ]
-        lines = [Line("supply", INK, _scaled(found["supply_macc"], 1000), 1.6, True)]
+        lines = [Line("supply", INK, scaled(found["supply_macc"], 1000), 1.6, True)]
         chart = line_chart(
             f"Occupancy of {market}",
             "accelerators",
@@ -138,12 +140,12 @@ def _occupancy(report: Mapping[str, Any]) -> str:
 
 
 def _queue(report: Mapping[str, Any]) -> str:
-    axis = _axis(report)
+    axis = axis_of(report)
     queue = report["jobs"]["queue"]
     charts = []
     for heading, unit, values in (
-        ("Jobs waiting", "jobs", _scaled(queue["jobs"], 1)),
-        ("Accelerators they ask for", "accelerators", _scaled(queue["accelerators_milli"], 1000)),
+        ("Jobs waiting", "jobs", scaled(queue["jobs"], 1)),
+        ("Accelerators they ask for", "accelerators", scaled(queue["accelerators_milli"], 1000)),
     ):
         line = Line(heading, PALETTE[0], values, 1.6)
         chart = line_chart(heading, unit, axis, [line], width=530, height=230, steps=True)

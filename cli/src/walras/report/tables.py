@@ -19,7 +19,9 @@ def table_sections(report: Mapping[str, Any]) -> Iterator[str]:
     yield _definitions(report)
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int, marks: set[int]) -> str:
+def html_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], left: int, marks: set[int]
+) -> str:
     """Return a table; the first ``left`` columns are words, rows in ``marks`` begin a group."""
 
     def side(column: int) -> str:
@@ -86,7 +88,7 @@ def _teams(report: Mapping[str, Any]) -> str:
         )
     settled = words.moment(report["settled_until_ms"])
     note = f"Income, spent and wallet as settled up to {settled}; use and price up to the end."
-    return section("teams", "Teams", note, _table(heads, rows, 2, marks))
+    return section("teams", "Teams", note, html_table(heads, rows, 2, marks))
 
 
 def _digests(report: Mapping[str, Any]) -> str:
@@ -121,9 +123,11 @@ def _log(report: Mapping[str, Any]) -> str:
     ]
     body = (
         '<div class="grid2"><div><h3>Records per topic</h3>'
-        + _table(("Topic", "Events", "Barriers", "Tombstones"), topics, 1, set())
+        + html_table(("Topic", "Events", "Barriers", "Tombstones"), topics, 1, set())
         + "</div><div><h3>Cycles per market</h3>"
-        + _table(("Market", "Cycles", "Numbers", "Missing", "Doubled", "States"), cycles, 1, set())
+        + html_table(
+            ("Market", "Cycles", "Numbers", "Missing", "Doubled", "States"), cycles, 1, set()
+        )
         + _run(report["run"])
         + "</div></div>"
     )

@@ -59,6 +59,7 @@ def team_rows(
                 "spent_micro": balance.get("spent_micro"),
                 "wallet_micro": balance.get("wallet_micro"),
                 "expired_micro": balance.get("expired_micro"),
+                "credited_micro": balance.get("credited_micro"),
                 "rated_micro": use.rated_micro,
                 "used_macc_ms": use.total_macc_ms,
                 "opportunistic_macc_ms": use.opportunistic_macc_ms,

@@ -96,6 +96,61 @@ def _usage(
     )
 
 
+def _entry(log: LogMaker, kind: str, team: str, boundary_s: int, wallet_micro: int) -> None:
+    pool = {"a": "k1", "b": "k2"}[team]
+    counter = "mint" if kind == "income" else "revenue"
+    log.put(
+        "ledger",
+        "walras.ledger.posted.v1",
+        f"{kind}/{team}/{boundary_s}",
+        {
+            "kind": kind,
+            "team": team,
+            "pool": pool,
+            "boundary_ms": START + boundary_s * S,
+            "lines": [
+                {"account": f"{counter}/{pool}", "amount_micro": -wallet_micro},
+                {"account": f"wallet/{team}", "amount_micro": wallet_micro},
+            ],
+        },
+    )
+
+
+def _charge(
+    log: LogMaker,
+    job: str,
+    macc: int,
+    seconds: tuple[int, int],
+    price: int,
+    *,
+    kind: str = "walras.charge.rated.v1",
+    work_class: str = "market",
+    corrects: str | None = None,
+    reason: str = "usage",
+) -> None:
+    """Append a charge line; the price of a correction or a credit is the difference."""
+    team = {"j1": "a", "j2": "a", "j3": "b", "j4": "b"}[job]
+    from_s, to_s = seconds
+    log.put(
+        "charges",
+        kind,
+        f"{job}/{from_s}/{reason}",
+        {
+            "team": team,
+            "job": job,
+            "market": "m",
+            "quantity_macc": macc,
+            "start_ms": START + from_s * S,
+            "end_ms": START + to_s * S,
+            "corrects": corrects,
+            "reason": reason,
+            "billable": True,
+            "work_class": work_class,
+            "amount_numerator": str(price * 1_000_000 * macc * (to_s - from_s) * S),
+        },
+    )
+
+
 def _status(
     log: LogMaker, key: str, state: str, at_s: int, waited_s: int, *, reason: str = ""
 ) -> None:
@@ -206,9 +261,25 @@ def _work_and_money(log: LogMaker) -> None:
                 "wallet_micro": earned - spent,
                 "earned_micro": earned,
                 "spent_micro": spent,
+                "credited_micro": 0,
                 "expired_micro": 0,
             },
         )
+    _entry(log, "income", "a", 0, 1)
+    _entry(log, "usage", "a", 0, -1)
+    _entry(log, "income", "a", 300, 2_999_999)
+    _entry(log, "usage", "a", 300, -69_999)
+    _entry(log, "income", "b", 300, 1_000_000)
+    _entry(log, "usage", "b", 300, -150_000)
+    _charge(log, "j1", 4000, (0, 60), 0)
+    _charge(log, "j1", 4000, (60, 120), 1_000_000)
+    _charge(log, "j2", 1000, (170, 190), 1_500_000)
+    _charge(log, "j3", 2000, (60, 120), 2_000_000)
+    _charge(log, "j3", 2000, (120, 180), 2_500_000)
+    _charge(log, "j4", 1000, (120, 180), 0, work_class="opportunistic")
+    _charge(log, "j3", 2000, (120, 180), -500_000, corrects="j3", reason="late_price")
+    _charge(log, "j1", 4000, (90, 120), -1_000_000, corrects="j1", reason="overlap")
+    _charge(log, "j3", 2000, (150, 180), -2_000_000, kind="walras.charge.credited.v1")
 
 
 def tiny_log() -> Log:

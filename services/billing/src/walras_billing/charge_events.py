@@ -19,7 +19,7 @@ from walras_runtime.records import Output, Record, emit, tombstone
 
 
 def charge_event(line: UsageLine, charge: ChargeLine) -> ChargeRated:
-    """Return a charge line as it goes to ``charges``."""
+    """Return a charge line by its model; billing itself writes the same bytes without one."""
     terms = line.terms
     return ChargeRated(
         team=terms.team,

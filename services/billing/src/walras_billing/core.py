@@ -197,9 +197,6 @@ def _accept(work: Work, line: UsageLine) -> None:
     if line.until_ms <= state.clock_ms:
         work.late[line] = None
     state.accept(line)
-    state.keep(line)
-    state.due.put(line.until_ms, line)
-    state.old.put(line.end_ms, line.terms.source)
 
 
 def rate_usage(work: Work) -> None:
@@ -207,8 +204,9 @@ def rate_usage(work: Work) -> None:
     state, number = work.state, work.barrier.number
     corrected = [*_affected(work)]
     whole, has_claims = WholeLines(state.prices, work.partition), bool(state.failed)
-    for line in sorted(state.due.take(work.now_ms), key=_by_source):
-        state.rated_until_ms = max(state.rated_until_ms, line.end_ms)
+    due = sorted(state.due.take(work.now_ms), key=_by_source)
+    state.rated_until_ms = max([state.rated_until_ms, *[line.end_ms for line in due]])
+    for line in due:
         state.unrated.rate(line)
         if not (has_claims and state.failed.of(line)):
             charge = whole.rated(line)
@@ -219,7 +217,7 @@ def rate_usage(work: Work) -> None:
         steps = [*rated(line, state.prices, number)]
         _charge(work, line, (), steps)
         _give_back(work, line, [credit for _, credit in _drain_credits(work, line, steps)])
-    state.book_whole(whole.sums)
+    state.book_whole(whole.sales())
     for line in sorted(corrected, key=_by_source):
         before: tuple[Piece, ...] = ()
         steps = [*rated(line, state.prices, number)]

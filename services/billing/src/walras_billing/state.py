@@ -1,7 +1,7 @@
 """What billing remembers: wallets, prices, usage within the look-back, what was settled."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,8 +27,6 @@ FAILED: Final = "failed/"
 CLOCK_KEY: Final = "clock"
 BEFORE_ALL_MS: Final = -1
 AFTER_ALL: Final = 2**62
-Sale = tuple[str, str, int, int]
-"""Team, pool, start and end of use."""
 NO_POOL_ZONE: Final = "UTC"
 """Zone of the windows of a team that is in no pool."""
 OF_BUDGETS: Final = frozenset({StopReason.HOUR, StopReason.DAY, StopReason.MONTH})
@@ -153,9 +151,13 @@ class BillingState:
             self.touch(wallet)
 
     def accept(self, line: UsageLine) -> None:
-        """Count a line as use that will be charged."""
+        """Take a line in as use that will be charged."""
+        terms = line.terms
         self.unrated.accept(line)
-        self.spent[line.terms.team] = None
+        self.spent[terms.team] = None
+        self.keep(line)
+        self.due.put(line.until_ms, line)
+        self.old.put(line.end_ms, terms.source)
 
     def book(
         self,
@@ -178,9 +180,9 @@ class BillingState:
             wallet.spending.add(charge.start_ms, charge.end_ms, charge.amount_numerator)
         self.touch(wallet)
 
-    def book_whole(self, sums: Mapping[Sale, int]) -> None:
-        """Book charges of lines that wait for nothing, many at once."""
-        for (team, pool, start_ms, end_ms), numerator in sums.items():
+    def book_whole(self, sales: Iterable[tuple[str, str, int, int, int]]) -> None:
+        """Book charges of lines that wait for nothing: team, pool, start, end, their sum."""
+        for team, pool, start_ms, end_ms, numerator in sales:
             wallet = self.wallet(team, pool)
             self.spent[team] = None
             if numerator:

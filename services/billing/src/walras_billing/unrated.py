@@ -1,7 +1,8 @@
 """Use that was accepted and not rated yet, or waits for its price: what it will cost by team.
 
-It is kept as weight (tariff × macc × ms) by what decides its price and by stretches of 5 minutes,
-so that a team's estimate takes a look at its few kinds of use, not at its many records.
+Records that were accepted are kept as they are, by team: each comes and goes once, while only the
+teams with budgets are asked what theirs will cost. Parts that wait for a price may be many and are
+kept as weight (tariff × macc × ms) by what decides their price and by stretches of 5 minutes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +26,7 @@ class Kind(NamedTuple):
 
 
 class UnratedUse:
-    """Weights by team, kind and stretch; nothing is kept of what is 0."""
+    """Records by team; weights by team, kind and stretch; nothing is kept of what is 0."""
 
     def __init__(self) -> None:
         self._lines: dict[str, dict[UsageLine, None]] = {}

@@ -61,8 +61,8 @@ class Followers:
     def read(self, record: Record) -> UsageLine | None:
         """Return the line of a record, if nothing is wrong with it; None: look closer.
 
-        It is on exactly the terms of the last line of its source and starts no earlier; so its team
-        and its market, which were known then, are known now.
+        It is on exactly the terms of the last line of its source and starts where all lines have
+        ended; so its team and its market, which were known then, are known now.
         """
         # What the key names is where to look; the body says what it is.
         source = self._sources.get(record.key.rpartition("/")[0])
@@ -72,13 +72,13 @@ class Followers:
             said = _DECODER.decode(record.value)
         except msgspec.MsgspecError:
             return None
-        last = source.lines[-1]
+        terms = source.lines[-1].terms
         start_ms, end_ms = said.start_ms, said.end_ms
         if (
-            last.start_ms <= start_ms < end_ms <= start_ms + DAY_MS
+            source.end_ms <= start_ms < end_ms <= start_ms + DAY_MS
             and self._before_ms < end_ms <= self._until_ms
-            and said.is_on(last.terms)
+            and said.is_on(terms)
         ):
             until_ms = end_ms + self._grace_ms
-            return UsageLine(last.terms, said.seq, start_ms, end_ms, until_ms, self._max_age_ms)
+            return UsageLine(terms, said.seq, start_ms, end_ms, until_ms, self._max_age_ms)
         return None

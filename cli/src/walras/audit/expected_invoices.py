@@ -1,0 +1,232 @@
+"""What the invoices of a team must say, from its charge lines and from when invoices were voided.
+
+A charge belongs to the period of its start. Up to the step in which that is due it changes the
+draft; what comes later is a correction on the invoice of the period that is running. A voided
+invoice's lines go there too.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from walras.audit.invoice_periods import InvoicePeriods, Period
+from walras.audit.report import rounded_micro
+from walras.audit.rows import RATED, Line
+from walras.audit.steps import Clock
+from walras_contracts.identifiers import digest_of
+
+USAGE, CORRECTION, CREDIT, UNBILLED = "usage", "correction", "credit", "unbilled"
+DETAILS: Final = (
+    frozenset[str](),
+    frozenset({"price_micro"}),
+    frozenset({"price_micro", "job"}),
+    frozenset({"price_micro", "job", "team"}),
+)
+"""What lines leave out where there would be too many of them otherwise."""
+
+
+class LineKey(NamedTuple):
+    """What the charges of an invoice line have in common."""
+
+    kind: str
+    team: str | None
+    job: str | None
+    market: str
+    work_class: str
+    price_micro: int | None
+    period_start_ms: int
+
+
+@dataclass(slots=True)
+class Sums:
+    """What an invoice line sums up."""
+
+    first_ms: int
+    last_ms: int
+    macc_ms: int
+    charges: int
+    numerator: int
+
+
+Lines = dict[LineKey, Sums]
+
+
+class Exact(NamedTuple):
+    """An exact sum: charges and their corrections, and credits, as the ledger has them apart."""
+
+    used: int = 0
+    credited: int = 0
+
+    def plus(self, other: "Exact", sign: int = 1) -> "Exact":
+        """Return the sum of two, or their difference."""
+        return Exact(self.used + sign * other.used, self.credited + sign * other.credited)
+
+    @property
+    def micro(self) -> int:
+        """Return it in µcr, rounded as the ledger rounds it."""
+        return rounded_micro(self.used) + rounded_micro(self.credited)
+
+
+def exact_sum(lines: Iterable[tuple[LineKey, Sums]]) -> Exact:
+    """Return the exact sum of lines."""
+    total = Exact()
+    for key, line in lines:
+        is_credit = key.kind == CREDIT
+        total = total.plus(Exact(0, line.numerator) if is_credit else Exact(line.numerator, 0))
+    return total
+
+
+@dataclass(slots=True)
+class Content:
+    """The lines of an invoice."""
+
+    invoice_id: str
+    period: Period
+    lines: Lines = field(default_factory=dict)
+    rejected_late_macc_ms: int = 0
+
+    @property
+    def exact(self) -> "Exact":
+        """Return the exact sum of the lines."""
+        return exact_sum(self.lines.items())
+
+    @property
+    def is_due_anything(self) -> bool:
+        """Whether an amount could stand on a line."""
+        return any(key.kind != UNBILLED for key in self.lines)
+
+    def copy(self) -> "Content":
+        """Return what it is now."""
+        lines = {key: replace(line) for key, line in self.lines.items()}
+        return Content(self.invoice_id, self.period, lines, self.rejected_late_macc_ms)
+
+
+def invoice_id(scope: str, pool: str, team: str, period: Period) -> str:
+    """Return the id of an invoice; ``team`` is empty for a pool's."""
+    return digest_of("invoice", scope, pool, team, period.kind, period.zone, str(period.start_ms))
+
+
+def add_line(lines: Lines, key: LineKey, line: Sums) -> None:
+    """Add sums to those of a key; what comes to nothing goes."""
+    held = lines.get(key)
+    if held is None:
+        lines[key] = replace(line)
+        return
+    held.first_ms = min(held.first_ms, line.first_ms)
+    held.last_ms = max(held.last_ms, line.last_ms)
+    held.macc_ms += line.macc_ms
+    held.charges += line.charges
+    held.numerator += line.numerator
+    if not held.macc_ms and not held.numerator:
+        del lines[key]
+
+
+def coarser(lines: Mapping[LineKey, Sums], without: frozenset[str]) -> Lines:
+    """Return the lines with something left out of their keys."""
+    found: Lines = {}
+    for key, line in lines.items():
+        add_line(found, LineKey(*(_left(key, name, without) for name in key._fields)), line)
+    return found
+
+
+def _left(key: LineKey, name: str, without: frozenset[str]) -> Any:
+    return None if name in without else getattr(key, name)
+
+
+class TeamInvoices:
+    """The invoices of one team in one pool, step by step.
+
+    Parameters
+    ----------
+    account
+        Team and pool.
+    periods
+        The pool's calendar.
+    clock
+        When the steps were.
+    """
+
+    def __init__(self, account: tuple[str, str], periods: InvoicePeriods, clock: Clock) -> None:
+        self._team, self._pool = account
+        self._periods = periods
+        self._clock = clock
+        self.invoices: dict[str, Content] = {}
+
+    def step(
+        self,
+        number: int,
+        charges: Iterable[Line],
+        rejected: Sequence[int],
+        voided: Iterable[str],
+    ) -> None:
+        """Take what a step brought: charges, use that came too late, invoices that were voided."""
+        for line in charges:
+            if line.kind == RATED:
+                self._rated(number, line)
+            else:
+                self._credited(number, line)
+        for macc_ms in rejected:
+            self._running(number).rejected_late_macc_ms += macc_ms
+        for name in voided:
+            if name in self.invoices:
+                self._void(number, self.invoices[name])
+
+    def _place(self, number: int, line: Line) -> tuple[Content, Period, bool]:
+        period = self._periods.of(self._pool, line.span[0])
+        closed_ms = self._clock.times_ms[number - 1] if number else -1
+        if period.due_ms <= closed_ms:
+            return self._running(number), period, True
+        return self._content(period), period, False
+
+    def _running(self, number: int) -> Content:
+        return self._content(self._periods.of(self._pool, self._clock.times_ms[number]))
+
+    def _content(self, period: Period) -> Content:
+        name = invoice_id("team", self._pool, self._team, period)
+        held = self.invoices.get(name)
+        if held is None:
+            held = self.invoices[name] = Content(name, period)
+        return held
+
+    def _rated(self, number: int, line: Line) -> None:
+        content, period, is_late = self._place(number, line)
+        price, previous = line.get("price_micro"), line.get("previous_price_micro")
+        work_class = line.get("work_class")
+        is_free = work_class == "opportunistic" or not line.get("billable")
+        kind = UNBILLED if is_free and not (price or previous) else USAGE
+        start_ms, end_ms = line.span
+        macc_ms = line.get("quantity_macc") * (end_ms - start_ms)
+        key = LineKey(
+            kind,
+            *(self._team, line.get("job"), line.get("market"), work_class, price, period.start_ms),
+        )
+        if is_late:
+            if kind == USAGE or price is None:
+                key = key._replace(kind=CORRECTION, price_micro=None)
+            add_line(content.lines, key, Sums(start_ms, end_ms, macc_ms, 1, line.numerator))
+            return
+        unit = line.get("tariff_ppm") * macc_ms
+        if price is not None:
+            add_line(content.lines, key, Sums(start_ms, end_ms, macc_ms, 1, price * unit))
+        if previous is not None:
+            key = key._replace(price_micro=previous)
+            add_line(content.lines, key, Sums(start_ms, end_ms, -macc_ms, 0, -previous * unit))
+
+    def _credited(self, number: int, line: Line) -> None:
+        content, period, _ = self._place(number, line)
+        start_ms, end_ms = line.span
+        macc_ms = line.get("quantity_macc") * (end_ms - start_ms)
+        job, market = line.get("job"), line.get("market")
+        key = LineKey(CREDIT, self._team, job, market, "market", None, period.start_ms)
+        add_line(content.lines, key, Sums(start_ms, end_ms, macc_ms, 1, line.numerator))
+
+    def _void(self, number: int, voided: Content) -> None:
+        running = self._running(number)
+        for key, line in sorted(voided.lines.items(), key=_by_key):
+            kind = CORRECTION if key.kind == USAGE else key.kind
+            price = key.price_micro if kind == UNBILLED else None
+            add_line(running.lines, key._replace(kind=kind, price_micro=price), line)
+
+
+def _by_key(entry: tuple[LineKey, Sums]) -> tuple[str, ...]:
+    return tuple("" if part is None else str(part) for part in entry[0])

@@ -1,0 +1,1 @@
+"""What a team pays, job by job, and what it pays it for."""

@@ -1,0 +1,80 @@
+"""A bill as JSON: exact numerators as text, µcr rounded half to even, unknown means as null."""
+
+from fractions import Fraction
+from typing import Any
+
+from walras.bill.team_bill import Figures, TeamBill
+from walras.billing_log.amounts import NUMERATOR_PER_MICRO, half_even, rounded
+from walras_contracts.charges import ChargeReason, CreditReason
+from walras_contracts.quantities import PPM
+
+CORRECTIONS = tuple(reason for reason in ChargeReason if reason is not ChargeReason.USAGE)
+
+
+def bill_document(bill: TeamBill) -> dict[str, Any]:
+    """Return the bill for ``--json``."""
+    return {
+        "team": bill.team,
+        "from_ms": bill.window.from_ms,
+        "to_ms": bill.window.to_ms,
+        "total": figures_document(bill.total()),
+        "jobs": [
+            {"job": job, "market": market, **figures_document(figures)}
+            for job, market, figures in bill.ordered()
+        ],
+        "markets": {
+            market: figures_document(figures) for market, figures in bill.by_market().items()
+        },
+    }
+
+
+def figures_document(figures: Figures) -> dict[str, Any]:
+    """Return the figures of a job, a market or a team."""
+    return {
+        "paid_macc_ms": figures.paid_macc_ms,
+        "overhang_macc_ms": figures.overhang_macc_ms,
+        "opportunistic_macc_ms": figures.opportunistic_macc_ms,
+        "unbilled_macc_ms": figures.unbilled_macc_ms,
+        "unpriced_macc_ms": figures.unpriced_macc_ms,
+        "pending_macc_ms": figures.pending_macc_ms,
+        "own_macc_ms": figures.own_macc_ms,
+        "shared_macc_ms": figures.shared_macc_ms,
+        "unattributed_macc_ms": figures.unshared_macc_ms,
+        "mean_base_price_micro": mean_micro(figures.base_numerator, figures.base_macc_ms),
+        "mean_paid_price_micro": mean_micro(paid_numerator(figures), figures.paid_macc_ms),
+        "base_known_macc_ms": figures.base_macc_ms,
+        "base_micro": micro(figures.base_numerator),
+        "paid_where_base_is_known_micro": micro(figures.base_paid_numerator),
+        "charged_micro": micro(figures.charged_numerator),
+        "corrections_micro": {
+            reason.value: micro(figures.corrections_numerator.get(reason, 0))
+            for reason in CORRECTIONS
+        },
+        "credits_micro": {reason.value: credit_micro(figures, reason) for reason in CreditReason},
+        "payable_micro": rounded(figures.payable_numerator / NUMERATOR_PER_MICRO),
+        "use_numerator": str(figures.use_numerator),
+        "prices": [
+            {"price_micro": price, "macc_ms": macc_ms, "amount_numerator": str(numerator)}
+            for price, (macc_ms, numerator) in sorted(figures.prices.items())
+        ],
+    }
+
+
+def micro(numerator: int) -> int:
+    """Return µcr of an amount numerator."""
+    return half_even(numerator, NUMERATOR_PER_MICRO)
+
+
+def mean_micro(numerator: int, macc_ms: int) -> int | None:
+    """Return µcr per accelerator-hour of what use costs; None where there is no use."""
+    return half_even(numerator, PPM * macc_ms) if macc_ms else None
+
+
+def paid_numerator(figures: Figures) -> int:
+    """Return what paid use costs now."""
+    return sum(numerator for _, numerator in figures.prices.values())
+
+
+def credit_micro(figures: Figures, reason: CreditReason) -> int:
+    """Return what was given back for a reason, not above 0."""
+    return rounded(figures.credits_numerator.get(reason, Fraction(0)) / NUMERATOR_PER_MICRO)

@@ -1,0 +1,1 @@
+"""Charges, credits and invoices in the form of FOCUS 1.2, the FinOps cost and usage format."""

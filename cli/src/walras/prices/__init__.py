@@ -1,0 +1,1 @@
+"""What was in force when: prices of a market over market time, as they are known now."""

@@ -1,0 +1,140 @@
+"""The judges of a chaos run, in memory: clean logs are clean, and each kind of fault is found."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.chaos.broker_log import SeenLog
+from tests.chaos.oracle import judge
+from tests.chaos.plan import Plan, plan_of
+from tests.chaos.rehearsal import rehearse
+from tests.chaos.roles import specs, written_topics
+from tests.chaos.run import audit_faults, twin_faults
+from tests.chaos.twin import barrier_faults, differences
+from walras_contracts.charges import ChargeCredited, ChargeRated
+from walras_runtime.memory.log import Entry, MemoryLog
+
+SEED = 7
+EVENTS = 400
+DISTURBANCES = 20
+
+
+def some_plan(seed: int) -> Plan:
+    return plan_of(seed, EVENTS, DISTURBANCES)
+
+
+@settings(max_examples=6)
+@given(st.integers(0, 2**31))
+def test_a_log_that_nothing_happened_to_is_clean(seed: int) -> None:
+    seen = rehearse(some_plan(seed), specs())
+    verdict = judge(seen.log)
+    assert verdict.faults() == []
+    assert audit_faults(seen) == []
+    assert verdict.records == EVENTS
+    assert verdict.lines > EVENTS // 2
+
+
+@pytest.fixture(scope="module")
+def rehearsed() -> SeenLog:
+    """What the stages write to a plan; its entries are for reading."""
+    return rehearse(some_plan(SEED), specs())
+
+
+@pytest.fixture
+def seen(rehearsed: SeenLog) -> SeenLog:
+    """A copy of the log to tamper with."""
+    log = rehearsed.log
+    return SeenLog(MemoryLog(log.topics, {where: [*held] for where, held in log.entries.items()}))
+
+
+def first(seen: SeenLog, topic: str, kind: str, wanted: Callable[[dict[str, Any]], bool]) -> Any:
+    """The partition and place of the first record of a kind that is wanted."""
+    for partition in seen.log.partitions(topic):
+        for place, entry in enumerate(seen.log.read(topic, partition, 0)):
+            if entry.type == kind and wanted(json.loads(entry.payload or b"")):
+                return partition, place
+    raise AssertionError(f"the log has no {kind} to tamper with")
+
+
+def tampered(
+    seen: SeenLog, fault: str, kind: str, wanted: Callable[[dict[str, Any]], bool]
+) -> None:
+    """Lose, double or change the first charge line that is wanted."""
+    partition, place = first(seen, "charges", kind, wanted)
+    held = seen.log.entries["charges", partition]
+    entry = held[place]
+    body = json.loads(entry.payload or b"")
+    if fault == "lost":
+        del held[place]
+    elif fault == "doubled":
+        held.insert(place, entry)
+    else:
+        changed = {
+            "amount": {"amount_numerator": str(int(body["amount_numerator"]) + 1)},
+            "price": {"price_micro": (body.get("price_micro") or 0) + 1},
+            "end": {"end_ms": body["end_ms"] - 1},
+            "team": {"team": "another"},
+            "id": {"charge_id": "0" * 32},
+        }[fault]
+        held[place] = replace(entry, payload=json.dumps(body | changed).encode())
+
+
+@pytest.mark.parametrize("fault", ["lost", "doubled", "amount", "price", "end", "team", "id"])
+@pytest.mark.parametrize("what", ["charge", "correction"])
+def test_the_oracle_sees_a_line_that_was_tampered_with(
+    fault: str, what: str, seen: SeenLog
+) -> None:
+    corrects = what == "correction"
+    tampered(
+        seen,
+        fault,
+        ChargeRated.TYPE,
+        lambda body: (body["corrects"] is not None) == corrects and body["price_micro"] != 0,
+    )
+    verdict = judge(seen.log)
+    counts = (len(verdict.lost), len(verdict.doubled), len(verdict.wrong))
+    wanted = {"lost": (1, 0, 0), "doubled": (0, 1, 0), "id": (1, 0, 1)}
+    assert counts == wanted.get(fault, (0, 0, 1))
+
+
+@pytest.mark.parametrize("fault", ["lost", "doubled", "amount"])
+def test_the_oracle_sees_a_credit_that_was_tampered_with(fault: str, seen: SeenLog) -> None:
+    tampered(seen, fault, ChargeCredited.TYPE, lambda body: body["amount_numerator"] != "0")
+    assert len(judge(seen.log).wrong) == 1
+
+
+def test_the_twin_differs_from_a_log_that_lacks_any_one_record(
+    rehearsed: SeenLog, seen: SeenLog
+) -> None:
+    topics = written_topics(specs())
+    assert twin_faults(seen, some_plan(SEED).all_steps - 1) == []
+    for topic in topics:
+        partition = next(p for p in seen.log.partitions(topic) if seen.log.read(topic, p, 0))
+        lost = seen.log.entries[topic, partition].pop()
+        found = differences(seen, rehearsed.log, topics)
+        assert [fault.partition(": ")[0] for fault in found] == [f"{topic}/{partition}"]
+        seen.log.entries[topic, partition].append(lost)
+
+
+def barriers(seen: SeenLog) -> list[Entry]:
+    return seen.log.entries["balances", 0]
+
+
+@pytest.mark.parametrize("fault", ["missing", "doubled", "older owner"])
+def test_the_look_at_barriers_sees_each_of_their_faults(fault: str, seen: SeenLog) -> None:
+    last = some_plan(SEED).all_steps - 1
+    assert barrier_faults(seen, ["balances"], last) == []
+    held = barriers(seen)
+    place = next(i for i, entry in enumerate(held) if entry.barrier is not None)
+    if fault == "missing":
+        del held[place]
+    elif fault == "doubled":
+        held.insert(place, held[place])
+    else:
+        seen.epochs["balances", 0] = [1, 2, 1]
+    assert len(barrier_faults(seen, ["balances"], last)) == 1
