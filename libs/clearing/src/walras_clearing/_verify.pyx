@@ -14,14 +14,14 @@ BUILD_STAMP = WALRAS_BUILD_STAMP.decode("ascii")
 
 
 cdef struct Sums:
-    # Of one team: the greatest and the least of its four prices, macc of its jobs, the prices.
+    # Of one team: the greatest and the least of its four prices, and macc of its jobs. A line of
+    # the processor's cache each: all that most jobs need.
     int64_t top
     int64_t bottom
     int64_t jobs
     int64_t above_all
     int64_t idle
-    int64_t price[4]
-    int64_t above[4]
+    int64_t unused[3]
 
 
 def faults_of_jobs(
@@ -56,11 +56,12 @@ def read_demand(
     ``prices`` has four rows, a price per team each; the result has six.
     """
     cdef int64_t i, j, amount, at, teams = prices.shape[1], jobs = team_of_job.shape[0]
-    found = np.empty((6, teams), np.int64)
+    cdef int32_t team
+    found = np.zeros((6, teams), np.int64)
     cdef int64_t[:, ::1] out = found
-    store = np.zeros(teams * sizeof(Sums) + 8, np.uint8)
+    store = np.zeros((teams + 1) * sizeof(Sums), np.uint8)
     cdef unsigned char[::1] block = store
-    cdef Sums* sums = <Sums*>&block[0]
+    cdef Sums* sums = <Sums*>((<size_t>&block[0] + sizeof(Sums) - 1) & ~(sizeof(Sums) - 1))
     cdef Sums* one
     if team_of_job.shape[0] != size.shape[0] or size.shape[0] != limit.shape[0]:
         raise ValueError("the columns of the jobs have different lengths")
@@ -68,26 +69,26 @@ def read_demand(
         for i in range(teams):
             one = &sums[i]
             one.top = one.bottom = prices[0, i]
-            for j in range(4):
-                one.price[j] = prices[j, i]
+            for j in range(1, 4):
                 one.top = max(one.top, prices[j, i])
                 one.bottom = min(one.bottom, prices[j, i])
         for i in range(jobs):
-            one = &sums[team_of_job[i]]
+            team = team_of_job[i]
+            one = &sums[team]
             amount, at = size[i], limit[i]
             one.jobs += amount
             # Added without a jump: whether a limit lies above cannot be predicted.
             one.above_all += amount * (at > one.top)
             if one.bottom < at <= one.top:
                 for j in range(4):
-                    if at > one.price[j]:
-                        one.above[j] += amount
+                    if at > prices[j, team]:
+                        out[j, team] += amount
             if at == 0:
                 one.idle += amount
         for i in range(teams):
             one = &sums[i]
             for j in range(4):
-                out[j, i] = one.above_all + one.above[j]
+                out[j, i] += one.above_all
             out[4, i] = one.jobs - one.idle
             out[5, i] = one.idle
     return found
