@@ -201,20 +201,32 @@ def drain(lease: str, warned_ms: int, at_ms: int, state: DrainState, session: st
 
 @dataclass
 class Source:
-    """What numbers the records of a lease on a node in one attempt."""
+    """What numbers the records of a lease on a node in one attempt.
+
+    From minute ``quiet_from`` until ``quiet_until`` it says nothing, and then all in one record.
+    """
 
     lease: str
     node: str = "n1"
     attempt: int = 1
     seq: int = -1
+    quiet_from: int = 0
+    quiet_until: int = 0
 
 
 @dataclass
 class Hours:
-    """Draws what comes in each minute; equal seeds give equal hours."""
+    """Draws what comes in each minute; equal seeds give equal hours.
+
+    ``quiet_minutes``: how long a source may say nothing and then all in one record. Where that is
+    longer than the look-back billing forgets its numbers meanwhile, and the audit does not.
+    ``price_odds``: how often a market tells a price in a minute.
+    """
 
     seed: int
     minutes: int = 200
+    quiet_minutes: Sequence[int] = (4, 8, 12)
+    price_odds: float = 0.5
     arriving: dict[int, list[Output]] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
 
@@ -244,7 +256,7 @@ class Hours:
     def _prices(self, minute: int) -> None:
         draw = self.draw
         for market in MARKETS:
-            if draw.random() < 0.5:
+            if draw.random() < self.price_odds:
                 micros = [draw.choice((None, 0, 2_500_001, 3_333_333)) for _ in POOLS]
                 lag = draw.choice((0, 0, 0, 0, 2, 6, 15))
                 self._write(minute + lag, price(minute, market, micros))
@@ -258,12 +270,19 @@ class Hours:
 
     def _usage(self, minute: int, source: Source) -> None:
         draw = self.draw
+        if minute > source.quiet_until and draw.random() < 0.02:
+            source.quiet_from = minute
+            source.quiet_until = minute + draw.choice(self.quiet_minutes)
+        if minute < source.quiet_until:
+            return
         if draw.random() < 0.02:
             source.attempt += 1
             source.seq = -1
         source.seq += draw.choice((1,) * 19 + (2,))
-        # No record crosses a multiple of five minutes.
+        # No other record crosses a multiple of five minutes.
         first = max(minute // 5 * 5, minute - draw.choice((0,) * 9 + (1,)))
+        if minute == source.quiet_until:
+            first = source.quiet_from
         start_ms, end_ms = first * MINUTE_MS, (minute + 1) * MINUTE_MS
         record = usage(
             source.lease,

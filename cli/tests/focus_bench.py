@@ -87,12 +87,16 @@ def rows_of(source: Source, window: Window = ALL, **wanted: str) -> tuple[Export
 
 @cache
 def random_days(seed: int) -> Invoicing:
-    """Some days of two teams: charges, late ones, corrections, credits, voids. For reading only."""
+    """Some days of two teams: charges, late ones, corrections, credits, voids. For reading only.
+
+    Some charges last for hours, and lie over the border of days.
+    """
     draw = random.Random(seed)
     invoicing = Invoicing()
     invoicing.step(START_MS, pool())
-    charged: list[ChargeRated] = []
-    current: dict[str, int] = {}
+    paid: list[ChargeRated] = []
+    current: list[tuple[ChargeRated, int, int, int]] = []
+    """Parts of charges, each with start, end and price."""
     at_ms = START_MS
     for seq in range(60):
         at_ms += draw.choice([HOUR_MS // 2, HOUR_MS, 3 * HOUR_MS])
@@ -101,9 +105,10 @@ def random_days(seed: int) -> Invoicing:
             back_ms = draw.choice([0, 0, HOUR_MS, DAY_MS, 2 * DAY_MS])
             start_ms = max(START_MS, at_ms - back_ms - HOUR_MS) // 300_000 * 300_000
             is_free = draw.random() < 0.2
+            longest_ms = draw.choice([300_000, 300_000, 5 * HOUR_MS, DAY_MS])
             line = charge(
                 start_ms,
-                start_ms + draw.randint(1, 300_000),
+                start_ms + draw.randint(1, longest_ms),
                 0 if is_free else draw.randint(0, 3 * 10**6),
                 team=draw.choice(["t", "u"]),
                 job=draw.choice(["a", "b"]),
@@ -112,21 +117,25 @@ def random_days(seed: int) -> Invoicing:
                 tariff_ppm=draw.choice([10**6, 1_234_567]),
                 work_class=WorkClass.OPPORTUNISTIC if is_free else WorkClass.MARKET,
             )
-            charged.append(line)
-            current[line.charge_id] = line.price_micro or 0
+            if not is_free:
+                paid.append(line)
+                current.append((line, line.start_ms, line.end_ms, line.price_micro or 0))
             events.append(line)
-        paid = [each for each in charged if each.work_class is WorkClass.MARKET]
-        if paid and draw.random() < 0.5:
-            line = draw.choice(paid)
-            before, after = current[line.charge_id], draw.randint(0, 3 * 10**6)
+        if current and draw.random() < 0.5:
+            line, from_ms, to_ms, before = current.pop(draw.randrange(len(current)))
+            first_ms = draw.choice([from_ms, draw.randrange(from_ms, to_ms)])
+            behind_ms = draw.choice([to_ms, draw.randrange(first_ms, to_ms) + 1])
+            after = draw.randint(0, 3 * 10**6)
+            parts = [(from_ms, first_ms, before), (first_ms, behind_ms, after)]
+            parts.append((behind_ms, to_ms, before))
+            current += [(line, *part) for part in parts if part[0] < part[1]]
             if before != after:
-                current[line.charge_id] = after
-                span = (line.start_ms, line.end_ms)
                 more = {"price_micro": after, "previous_price_micro": before, "price_barrier": seq}
-                events.append(correction(line, *span, **more))
+                events.append(correction(line, first_ms, behind_ms, **more))
         if paid and draw.random() < 0.2:
             line = draw.choice(paid)
-            events.append(credit(line, -int(line.amount_numerator) - seq))
+            over = seq * (line.end_ms - line.start_ms)
+            events.append(credit(line, -int(line.amount_numerator) - over))
         issued = [e for e in latest(invoicing) if e.team and e.state is InvoiceState.ISSUED]
         if issued and draw.random() < 0.1:
             name = draw.choice(issued).invoice_id

@@ -40,7 +40,7 @@ from walras_contracts.money import BalancePublished
 from walras_contracts.work import DrainStatusChanged, UsageMetered
 from walras_runtime.memory.log import Entry, MemoryLog
 
-SEED = 27
+SEED = 1
 RULES: dict[str, Any] = {"look_back_ms": 1_200_000, "price_wait_ms": 2_400_000}
 
 

@@ -167,7 +167,7 @@ def test_canary_charges_that_are_not_what_an_invoice_sums_up_are_refused(without
 def test_canary_an_invoice_that_asks_for_more_than_rounding_makes_is_refused() -> None:
     line = charge(START_MS, START_MS + HOUR_MS, 10**6)
     asked = invoice(
-        invoice_line("usage", 10**6 + 2, amount_numerator=line.amount_numerator),
+        invoice_line("usage", 10**6 + 3, amount_numerator=line.amount_numerator),
         start_ms=START_MS,
         end_ms=START_MS + DAY_MS,
         due_ms=START_MS + DAY_MS,

@@ -113,7 +113,8 @@ def test_rows_keep_the_rules_of_nulls_times_and_values(seed: int) -> None:
         assert row["ChargePeriodStart"].utcoffset() == timedelta(0)
         assert row["BillingPeriodStart"] < row["BillingPeriodEnd"]
         if row["ChargeClass"] is None and row["ChargeCategory"] != "Adjustment":
-            assert row["BillingPeriodStart"] <= row["ChargePeriodStart"] < row["BillingPeriodEnd"]
+            assert row["BillingPeriodStart"] <= row["ChargePeriodStart"]
+            assert row["ChargePeriodEnd"] <= row["BillingPeriodEnd"], "cut at the border"
         if row["ChargeCategory"] == "Usage" and row["ChargeClass"] is None:
             for name in (
                 "PricingQuantity",

@@ -97,6 +97,24 @@ def test_r23_late_use_is_a_draft_changed_then_a_correction_then_a_line_of_the_re
     assert chain.latest()["t1", 0] == issued
 
 
+def test_a_charge_over_a_border_is_corrected_on_the_invoice_of_the_part_that_changed() -> None:
+    chain = Chain()
+    chain.step(58, price(58, 0))
+    chain.step(62, usage(59, minutes=2))
+    chain.step(63)
+    (rated,) = chain.events("charges", ChargeRated)
+    assert (rated.price_micro, rated.end_ms - rated.start_ms) == (0, 2 * MINUTE_MS)
+    chain.step(65, price(60, 100_001))
+    chain.step(2 * HOUR)
+    lines = {
+        minute: [
+            (e.price_micro, e.charges, e.amount_micro) for e in chain.latest()["t1", minute].lines
+        ]
+        for minute in (0, HOUR)
+    }
+    assert lines == {0: [(0, 1, 0)], HOUR: [(100_001, 1, 100_001)]}
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_invoices_ledger_and_charges_agree_whatever_comes_late(seed: int) -> None:
     print(f"seed {seed}")
@@ -123,6 +141,9 @@ def test_invoices_ledger_and_charges_agree_whatever_comes_late(seed: int) -> Non
                 )
             )
             seqs[team] += 1
+            if minute % 99 == 0:
+                start = minute - 99
+                given.append(usage(start, seq=start, team=team, lease=f"long-{team}", minutes=99))
             if chooser.random() < 0.05:
                 sessions += 1
                 given.append(

@@ -12,6 +12,7 @@ import pytest
 from services.billing.tests.charge_audit import faults
 from tests.simulation import money
 from tests.simulation.world import Trouble, World
+from walras.audit.auditing import audit
 from walras.scenario import load_scenario
 from walras.trace import Replay, load_window
 from walras_runtime.errors import InvariantBrokenError
@@ -166,6 +167,13 @@ def test_money_is_conserved(plain: World) -> None:
 
 def test_every_charge_line_is_what_an_independent_audit_says(plain: World) -> None:
     assert faults(plain.log) == []
+
+
+def test_the_whole_market_passes_the_audit_of_its_money(plain: World) -> None:
+    """Usage to charges to ledger to wallets to invoices, recomputed by `walras audit`."""
+    report = audit(plain.log)
+    assert report.differences == []
+    assert not report.found
     assert len(money.documents(plain.log, "charges")) > 100
     assert money.documents(plain.log, "usage.quarantined") == []
 

@@ -32,6 +32,8 @@ from walras_runtime.records import Output
 POOLS = ("p", "q")
 TEAMS = ("t1", "t2", "t3")
 ACTIONS = tuple(InvoiceAction)
+LENGTHS_MS = (1000, 2 * HOUR_MS, DAY_MS)
+"""Of charges and credits: within a period, over a border, over many."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Story:
     corrected: int = 0
     """How many corrections came."""
     _priced: list[dict[str, Any]] = field(default_factory=list)
-    """Charges that a later correction may name, as they stand."""
+    """Parts of charges that a later correction may name, as they stand."""
 
     def live(self) -> Bench:
         """Write the story while a bench lives through it; return the bench."""
@@ -80,22 +82,32 @@ class Story:
         return bench
 
     def _corrected(self, chooser: random.Random, at_ms: int) -> list[Output]:
-        """Return a new charge by its price, or a correction of one from an earlier step."""
+        """Return a new charge by its price, or a correction of a part of one of an earlier step."""
         if self._priced and chooser.random() < 0.5:
             told = chooser.choice(self._priced)
+            self._priced.remove(told)
+            start_ms, end_ms = told["start_ms"], told["start_ms"] + told["length_ms"]
+            first_ms, behind_ms = start_ms, end_ms
+            if chooser.random() < 0.5:
+                first_ms = chooser.randrange(start_ms, end_ms)
+                behind_ms = chooser.randrange(first_ms, end_ms) + 1
+            for rest in ((start_ms, first_ms), (behind_ms, end_ms)):
+                if rest[0] < rest[1]:
+                    self._priced.append(told | _span(*rest))
             price = chooser.choice((None, 0, chooser.randrange(10**9)))
             self.corrected += 1
-            line = charge(**(told | {"price": price, "previous": told["price"], "corrects": True}))
-            if price is None:
-                self._priced.remove(told)
-            told["price"] = price
-            return [line]
+            part = told | _span(first_ms, behind_ms)
+            if price is not None:
+                self._priced.append(part | {"price": price})
+            return [
+                charge(**(part | {"price": price, "previous": told["price"], "corrects": True}))
+            ]
         told = {
             "start_ms": max(0, at_ms - chooser.choice((MINUTE_MS, 3 * HOUR_MS))),
             "numerator": 0,
-            "price": chooser.randrange(1, 10**9),
+            "price": chooser.choice((0, chooser.randrange(1, 10**9))),
             "macc": 1000,
-            "length_ms": 1000,
+            "length_ms": chooser.choice(LENGTHS_MS),
             "team": chooser.choice(TEAMS),
             "of_pool": chooser.choice(POOLS),
         }
@@ -172,17 +184,23 @@ def _documents(chooser: random.Random) -> Iterator[Output]:
             )
 
 
+def _span(start_ms: int, end_ms: int) -> dict[str, Any]:
+    return {"start_ms": start_ms, "length_ms": end_ms - start_ms}
+
+
 def _line(chooser: random.Random, at_ms: int) -> Output:
     start_ms = max(0, at_ms - chooser.choice((1, MINUTE_MS, 3 * HOUR_MS, DAY_MS)))
     owner: dict[str, Any] = {"team": chooser.choice(TEAMS), "of_pool": chooser.choice(POOLS)}
     kind = chooser.randrange(9)
     part = chooser.randrange(1, UNITS)
     if kind == 0:
-        return credit(start_ms, -part, **owner)
+        length_ms = chooser.choice(LENGTHS_MS)
+        return credit(start_ms, -part * length_ms, length_ms=length_ms, **owner)
     if kind == 1:
         return charge(start_ms, 0, price=0, work_class=WorkClass.OPPORTUNISTIC, **owner)
     if kind == 2:
-        return pending(start_ms, chooser.randrange(1, 9), ended=chooser.random() < 0.5)
+        length_ms, ended = chooser.choice(LENGTHS_MS), chooser.random() < 0.5
+        return pending(start_ms, chooser.randrange(1, 9), length_ms=length_ms, ended=ended)
     if kind == 3:
         return rejected_late(chooser.randrange(9))
     # Amounts near a half of a µcr: rounding shows.

@@ -190,7 +190,14 @@ def charge(
     )
 
 
-def credit(start_ms: int, numerator: int, *, team: str = "t1", of_pool: str = "p") -> Output:
+def credit(
+    start_ms: int,
+    numerator: int,
+    *,
+    team: str = "t1",
+    of_pool: str = "p",
+    length_ms: int = 1,
+) -> Output:
     """Return a credit of an amount, which is not above 0."""
     return emit(
         ChargeCredited(
@@ -204,7 +211,7 @@ def credit(start_ms: int, numerator: int, *, team: str = "t1", of_pool: str = "p
             seq=0,
             quantity_macc=1,
             start_ms=START_MS + start_ms,
-            end_ms=START_MS + start_ms + 1,
+            end_ms=START_MS + start_ms + length_ms,
             limit_micro=None,
             tariff_ppm=1,
             prices_until_ms=START_MS,
@@ -217,7 +224,7 @@ def credit(start_ms: int, numerator: int, *, team: str = "t1", of_pool: str = "p
     )
 
 
-def pending(start_ms: int, macc_ms: int, *, ended: bool = False) -> Output:
+def pending(start_ms: int, macc: int, *, length_ms: int = 1, ended: bool = False) -> Output:
     """Return a part of use that waits for its price, or no longer."""
     event = ChargePending(
         team="t1",
@@ -228,9 +235,9 @@ def pending(start_ms: int, macc_ms: int, *, ended: bool = False) -> Output:
         node="n",
         attempt=0,
         seq=0,
-        quantity_macc=macc_ms,
+        quantity_macc=macc,
         start_ms=START_MS + start_ms,
-        end_ms=START_MS + start_ms + 1,
+        end_ms=START_MS + start_ms + length_ms,
         limit_micro=None,
         tariff_ppm=1,
         prices_until_ms=START_MS,

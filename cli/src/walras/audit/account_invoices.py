@@ -14,7 +14,7 @@ from walras.audit.expected_invoices import (
     exact_sum,
     invoice_id,
 )
-from walras.audit.invoice_contents import compare_content, compare_head
+from walras.audit.invoice_contents import compare_content, compare_head, roundings
 from walras.audit.invoice_periods import InvoicePeriods
 from walras.audit.invoice_revisions import DRAFT, VOIDED, InvoiceBook, Revision
 from walras.audit.log_view import INVOICES
@@ -30,8 +30,8 @@ class PoolSum:
     """What a pool's invoice must sum up at its last revision."""
 
     lines: Lines = field(default_factory=dict)
-    parts: Counter[LineKey] = field(default_factory=Counter)
-    """How many lines of teams are in each: so often its amount was rounded."""
+    halves: Counter[LineKey] = field(default_factory=Counter)
+    """By how many half µcr the whole amounts of each may be off: that of its teams' together."""
     payable_micro: int = 0
     rejected_late_macc_ms: int = 0
     states: set[str] = field(default_factory=set)
@@ -174,7 +174,8 @@ class AccountInvoices:
                 report.add("invoice_unexpected", revision.where, revision.subject)
                 continue
             compare_head(revision, content, self._account, report)
-            compare_content(revision, content, Counter(content.lines.keys()), report)
+            halves = roundings(content.lines, revision.payable_micro)
+            compare_content(revision, content, halves, report)
             must_micro = payable.get(revision.invoice_id)
             if must_micro is not None and must_micro != revision.payable_micro:
                 self._differs(
@@ -212,15 +213,17 @@ class AccountInvoices:
         if state == VOIDED and revision.body["state"] != VOIDED:
             return
         of_pool.rejected_late_macc_ms += content.rejected_late_macc_ms
-        for key, line in content.lines.items():
-            of_pool.parts[key._replace(job=None)] += 1
-            add_line(of_pool.lines, key._replace(job=None), line)
         held = self._ground.book.revisions.get(content.invoice_id)
         if state == DRAFT or held is None:
             payable = {draft.invoice_id: micro for draft, micro in self._drafts(step)}
-            of_pool.payable_micro += payable[content.invoice_id]
+            payable_micro = payable[content.invoice_id]
         else:
-            of_pool.payable_micro += held.payable_micro
+            payable_micro = held.payable_micro
+        of_pool.payable_micro += payable_micro
+        halves = roundings(content.lines, payable_micro)
+        for key, line in content.lines.items():
+            of_pool.halves[key._replace(job=None)] += halves[key]
+            add_line(of_pool.lines, key._replace(job=None), line)
 
     def _report_missing(self, told: int, steps: list[int]) -> None:
         ground = self._ground

@@ -1,19 +1,22 @@
 """What the invoices of a team must say, from its charge lines and from when invoices were voided.
 
-A charge belongs to the period of its start. Up to the step in which that is due it changes the
-draft; what comes later is a correction on the invoice of the period that is running. A voided
-invoice's lines go there too.
+A charge is cut at the borders of periods; each part belongs to its own. Up to the step in which a
+period is due its charges change the draft; what comes later is a correction on the invoice of the
+period that is running. A voided invoice's lines go there too, as they are. An invoice that has too
+many lines after a step leaves something out of them from then on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from walras.audit.charge_parts import Part, parts_of
 from walras.audit.invoice_periods import InvoicePeriods, Period
 from walras.audit.report import rounded_micro
 from walras.audit.rows import RATED, Line
 from walras.audit.steps import Clock
 from walras_contracts.identifiers import digest_of
+from walras_contracts.invoices import LINES_MAX
 
 USAGE, CORRECTION, CREDIT, UNBILLED = "usage", "correction", "credit", "unbilled"
 DETAILS: Final = (
@@ -22,7 +25,10 @@ DETAILS: Final = (
     frozenset({"price_micro", "job"}),
     frozenset({"price_micro", "job", "team"}),
 )
-"""What lines leave out where there would be too many of them otherwise."""
+"""What lines leave out where there would be too many of them otherwise, step by step."""
+TEAM_DETAIL: Final = 2
+POOL_DETAIL: Final = 3
+"""The most that the lines of a team's and of a pool's invoice leave out."""
 
 
 class LineKey(NamedTuple):
@@ -78,12 +84,13 @@ def exact_sum(lines: Iterable[tuple[LineKey, Sums]]) -> Exact:
 
 @dataclass(slots=True)
 class Content:
-    """The lines of an invoice."""
+    """The lines of an invoice; they leave out ``DETAILS[detail]``, for good."""
 
     invoice_id: str
     period: Period
     lines: Lines = field(default_factory=dict)
     rejected_late_macc_ms: int = 0
+    detail: int = 0
 
     @property
     def exact(self) -> "Exact":
@@ -94,11 +101,6 @@ class Content:
     def is_due_anything(self) -> bool:
         """Whether an amount could stand on a line."""
         return any(key.kind != UNBILLED for key in self.lines)
-
-    def copy(self) -> "Content":
-        """Return what it is now."""
-        lines = {key: replace(line) for key, line in self.lines.items()}
-        return Content(self.invoice_id, self.period, lines, self.rejected_late_macc_ms)
 
 
 def invoice_id(scope: str, pool: str, team: str, period: Period) -> str:
@@ -121,16 +123,35 @@ def add_line(lines: Lines, key: LineKey, line: Sums) -> None:
         del lines[key]
 
 
-def coarser(lines: Mapping[LineKey, Sums], without: frozenset[str]) -> Lines:
-    """Return the lines with something left out of their keys."""
-    found: Lines = {}
-    for key, line in lines.items():
-        add_line(found, LineKey(*(_left(key, name, without) for name in key._fields)), line)
-    return found
+def coarse(key: LineKey, without: frozenset[str]) -> LineKey:
+    """Return a key with something left out of it."""
+    if not without:
+        return key
+    return key._replace(
+        price_micro=None if "price_micro" in without else key.price_micro,
+        job=None if "job" in without else key.job,
+        team=None if "team" in without else key.team,
+    )
 
 
-def _left(key: LineKey, name: str, without: frozenset[str]) -> Any:
-    return None if name in without else getattr(key, name)
+def few_enough(lines: Lines, detail: int, coarsest: int) -> tuple[Lines, int]:
+    """Return lines that leave out more until there are few enough, and how much they leave out.
+
+    Parameters
+    ----------
+    lines
+        Lines that leave out ``DETAILS[detail]``.
+    detail
+        What they leave out.
+    coarsest
+        What is left out at most.
+    """
+    while len(lines) > LINES_MAX and detail < coarsest:
+        detail += 1
+        finer, lines = lines, {}
+        for key, line in finer.items():
+            add_line(lines, coarse(key, DETAILS[detail]), line)
+    return lines, detail
 
 
 class TeamInvoices:
@@ -151,6 +172,8 @@ class TeamInvoices:
         self._periods = periods
         self._clock = clock
         self.invoices: dict[str, Content] = {}
+        self._grown: dict[str, Content] = {}
+        """Those that got something in the step that is under way."""
 
     def step(
         self,
@@ -161,22 +184,23 @@ class TeamInvoices:
     ) -> None:
         """Take what a step brought: charges, use that came too late, invoices that were voided."""
         for line in charges:
-            if line.kind == RATED:
-                self._rated(number, line)
-            else:
-                self._credited(number, line)
+            take = self._rated if line.kind == RATED else self._credited
+            for part in parts_of(line, self._periods):
+                take(number, line, part)
         for macc_ms in rejected:
             self._running(number).rejected_late_macc_ms += macc_ms
         for name in voided:
             if name in self.invoices:
                 self._void(number, self.invoices[name])
+        for content in self._grown.values():
+            content.lines, content.detail = few_enough(content.lines, content.detail, TEAM_DETAIL)
+        self._grown.clear()
 
-    def _place(self, number: int, line: Line) -> tuple[Content, Period, bool]:
-        period = self._periods.of(self._pool, line.span[0])
+    def _place(self, number: int, period: Period) -> tuple[Content, bool]:
         closed_ms = self._clock.times_ms[number - 1] if number else -1
         if period.due_ms <= closed_ms:
-            return self._running(number), period, True
-        return self._content(period), period, False
+            return self._running(number), True
+        return self._content(period), False
 
     def _running(self, number: int) -> Content:
         return self._content(self._periods.of(self._pool, self._clock.times_ms[number]))
@@ -188,44 +212,48 @@ class TeamInvoices:
             held = self.invoices[name] = Content(name, period)
         return held
 
-    def _rated(self, number: int, line: Line) -> None:
-        content, period, is_late = self._place(number, line)
+    def _rated(self, number: int, line: Line, part: Part) -> None:
+        content, is_late = self._place(number, part.period)
         price, previous = line.get("price_micro"), line.get("previous_price_micro")
         work_class = line.get("work_class")
         is_free = work_class == "opportunistic" or not line.get("billable")
         kind = UNBILLED if is_free and not (price or previous) else USAGE
-        start_ms, end_ms = line.span
-        macc_ms = line.get("quantity_macc") * (end_ms - start_ms)
+        span = part.start_ms, part.end_ms
+        macc_ms = line.get("quantity_macc") * (part.end_ms - part.start_ms)
         key = LineKey(
-            kind,
-            *(self._team, line.get("job"), line.get("market"), work_class, price, period.start_ms),
+            *(kind, self._team, line.get("job"), line.get("market"), work_class, price),
+            part.period.start_ms,
         )
         if is_late:
             if kind == USAGE or price is None:
                 key = key._replace(kind=CORRECTION, price_micro=None)
-            add_line(content.lines, key, Sums(start_ms, end_ms, macc_ms, 1, line.numerator))
+            self._add(content, key, Sums(*span, macc_ms, part.charges, part.numerator))
             return
         unit = line.get("tariff_ppm") * macc_ms
         if price is not None:
-            add_line(content.lines, key, Sums(start_ms, end_ms, macc_ms, 1, price * unit))
+            self._add(content, key, Sums(*span, macc_ms, part.charges, price * unit))
         if previous is not None:
             key = key._replace(price_micro=previous)
-            add_line(content.lines, key, Sums(start_ms, end_ms, -macc_ms, 0, -previous * unit))
+            self._add(content, key, Sums(*span, -macc_ms, 0, -previous * unit))
 
-    def _credited(self, number: int, line: Line) -> None:
-        content, period, _ = self._place(number, line)
-        start_ms, end_ms = line.span
-        macc_ms = line.get("quantity_macc") * (end_ms - start_ms)
-        job, market = line.get("job"), line.get("market")
-        key = LineKey(CREDIT, self._team, job, market, "market", None, period.start_ms)
-        add_line(content.lines, key, Sums(start_ms, end_ms, macc_ms, 1, line.numerator))
+    def _credited(self, number: int, line: Line, part: Part) -> None:
+        content, _ = self._place(number, part.period)
+        macc_ms = line.get("quantity_macc") * (part.end_ms - part.start_ms)
+        job, market, from_ms = line.get("job"), line.get("market"), part.period.start_ms
+        key = LineKey(CREDIT, self._team, job, market, "market", None, from_ms)
+        sums = Sums(part.start_ms, part.end_ms, macc_ms, part.charges, part.numerator)
+        self._add(content, key, sums)
 
     def _void(self, number: int, voided: Content) -> None:
         running = self._running(number)
         for key, line in sorted(voided.lines.items(), key=_by_key):
             kind = CORRECTION if key.kind == USAGE else key.kind
             price = key.price_micro if kind == UNBILLED else None
-            add_line(running.lines, key._replace(kind=kind, price_micro=price), line)
+            self._add(running, key._replace(kind=kind, price_micro=price), line)
+
+    def _add(self, content: Content, key: LineKey, sums: Sums) -> None:
+        add_line(content.lines, coarse(key, DETAILS[content.detail]), sums)
+        self._grown[content.invoice_id] = content
 
 
 def _by_key(entry: tuple[LineKey, Sums]) -> tuple[str, ...]:

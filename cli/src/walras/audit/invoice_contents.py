@@ -1,9 +1,8 @@
 """What an invoice says, beside its lines and in them, against what it must say."""
 
 from collections import Counter
-from fractions import Fraction
 
-from walras.audit.expected_invoices import CREDIT, DETAILS, Content, LineKey, Lines, coarser
+from walras.audit.expected_invoices import CREDIT, Content, LineKey, Lines, exact_sum
 from walras.audit.invoice_revisions import Revision
 from walras.audit.report import AuditReport, rounded_micro
 from walras.audit.rows import RATE_DENOMINATOR
@@ -33,8 +32,21 @@ def compare_head(
             )
 
 
+def roundings(lines: Lines, payable_micro: int) -> Counter[LineKey]:
+    """Return by how many half µcr the whole amount of each line of a team's invoice may be off.
+
+    Credits are rounded by themselves. The other lines share what that leaves of what is payable, by
+    largest remainder: each is off by less than one µcr, or by less than all of them together.
+    """
+    exact = exact_sum(lines.items())
+    off = abs(payable_micro * RATE_DENOMINATOR - exact.used - exact.credited)
+    credits_count = sum(key.kind == CREDIT for key in lines)
+    halves = credits_count + -(-2 * off // RATE_DENOMINATOR)
+    return Counter(dict.fromkeys(lines, max(2, halves)))
+
+
 def compare_content(
-    revision: Revision, content: Content, parts: Counter[LineKey], report: AuditReport
+    revision: Revision, content: Content, halves: Counter[LineKey], report: AuditReport
 ) -> None:
     """Compare the lines of an invoice with the charges that belong on it.
 
@@ -44,40 +56,25 @@ def compare_content(
         The invoice.
     content
         What it must say.
-    parts
-        How often the amount of each line was rounded.
+    halves
+        By how many half µcr the whole amount of each line may be off.
     report
         Told of what differs.
     """
     found: Lines = {}
-    credits_count = sum(key.kind == CREDIT for key in content.lines)
-    # Credits are rounded by themselves; what that leaves the other lines share.
-    slack = (1 + Fraction(credits_count, 2)) * RATE_DENOMINATOR
-    most = parts.total()
     for key, sums, amount_micro in revision.lines():
         if key in found:
             report.add("invoice_differs", revision.where, revision.subject, "", f"{key} twice")
         found[key] = sums
-        often = parts.get(key, most)
-        if abs(amount_micro * RATE_DENOMINATOR - sums.numerator) > often * slack:
+        off = abs(amount_micro * RATE_DENOMINATOR - sums.numerator)
+        if 2 * off > halves.get(key, 2) * RATE_DENOMINATOR:
             report.add(
                 *("invoice_differs", revision.where, revision.subject),
                 *(f"{rounded_micro(sums.numerator)} for {key}", amount_micro),
             )
-    for without in DETAILS:
-        must = coarser(content.lines, without) if without else content.lines
-        if _same(must, found, is_exact=not without):
-            return
+    if content.lines == found:
+        return
     for name in sorted(content.lines.keys() | found.keys(), key=str):
         one, other = content.lines.get(name), found.get(name)
         if one != other:
             report.add("invoice_differs", revision.where, revision.subject, f"{name}: {one}", other)
-
-
-def _same(must: Lines, found: Lines, *, is_exact: bool) -> bool:
-    if is_exact:
-        return must == found
-    return must.keys() == found.keys() and all(
-        (line.macc_ms, line.numerator) == (found[key].macc_ms, found[key].numerator)
-        for key, line in must.items()
-    )

@@ -7,6 +7,7 @@ from datetime import datetime
 from walras.bill.charged_use import ChargedUse, opened
 from walras.billing_log import BillingLogError, Source, Window
 from walras.focus.placing import Place, Placing
+from walras.focus.rounding import Rounding
 from walras.focus.rows import Row, RowMaker, billed_units, split_parts
 from walras.invoices.latest import Selection, read_invoices
 from walras.prices.history import MarketPrices
@@ -21,7 +22,8 @@ Take = Callable[[Sequence[Row]], None]
 class Exported:
     """What an export holds, and what it leaves out.
 
-    ``waiting``: lines that no revision of an invoice has yet, and their exact sum.
+    ``waiting``: lines, or parts of lines, that no revision of an invoice has yet, and their exact
+    sum.
     """
 
     invoices: int = 0
@@ -33,11 +35,18 @@ class Exported:
 
 @dataclass(slots=True)
 class _Charge:
-    """A charge that came in time or late; its use changes with the corrections of its draft."""
+    """A charge that came in time or late, or its part within a period.
+
+    Its use changes with the corrections of its draft.
+    """
 
     line: ChargeRated
     place: Place
     use: ChargedUse
+
+
+_Charges = dict[tuple[str, str], _Charge]
+"""Charges that came in time, by their ids and those of the invoices of their periods."""
 
 
 @dataclass(slots=True)
@@ -89,6 +98,7 @@ def export(
     prices = _read_prices(source)
     maker = RowMaker(
         provider,
+        Rounding.of(published),
         {(e.pool, e.start_ms, e.end_ms): e.invoice_id for e in published if e.team is None},
     )
     for invoice in sorted(wanted, key=_by_owner):
@@ -103,32 +113,36 @@ def export(
 def _read_lines(
     source: Source, placing: Placing, held: dict[str, _Held], exported: Exported
 ) -> None:
-    charges: dict[str, _Charge] = {}
+    charges: _Charges = {}
     for line, step in source.read_in_steps(ChargeRated, ChargeCredited):
         assert isinstance(line, ChargeRated | ChargeCredited)
-        place = placing.place(line, step)
-        if place is None:
-            exported.waiting += 1
-            exported.waiting_numerator += int(line.amount_numerator)
-            continue
-        on = held.get(place.invoice.invoice_id)
-        if on is None:
-            continue
-        if isinstance(line, ChargeCredited):
-            on.credits.append((line, place))
-        elif line.corrects is None:
-            charge = _Charge(line, place, opened(line))
-            on.charges.append(charge)
-            if place.is_in_time:
-                charges[line.charge_id] = charge
-        elif not place.is_in_time:
-            on.corrections.append((line, place))
-        elif line.corrects in charges:
-            charges[line.corrects].use.correct(line)
-        else:
-            raise BillingLogError(
-                f"line {line.charge_id} corrects charge {line.corrects}, which is not there"
-            )
+        for part, place in placing.place(line, step):
+            if place is None:
+                exported.waiting += 1
+                exported.waiting_numerator += int(part.amount_numerator)
+            elif place.invoice.invoice_id in held:
+                _hold(part, place, held[place.invoice.invoice_id], charges)
+
+
+def _hold(line: ChargeRated | ChargeCredited, place: Place, on: _Held, charges: _Charges) -> None:
+    """Keep a line, or a part of one, with its invoice, or correct the charge that is there."""
+    if isinstance(line, ChargeCredited):
+        on.credits.append((line, place))
+        return
+    home = "" if place.home is None else place.home.invoice_id
+    if line.corrects is None:
+        charge = _Charge(line, place, opened(line))
+        on.charges.append(charge)
+        if place.is_in_time:
+            charges[line.charge_id, home] = charge
+    elif not place.is_in_time:
+        on.corrections.append((line, place))
+    elif (line.corrects, home) in charges:
+        charges[line.corrects, home].use.correct(line)
+    else:
+        raise BillingLogError(
+            f"line {line.charge_id} corrects charge {line.corrects}, which is not there"
+        )
 
 
 def _read_prices(source: Source) -> dict[str, MarketPrices]:

@@ -1,4 +1,4 @@
-"""Rows of the export: one a part of a charge at one price and one reference price.
+"""Rows of the export: one a part of a charge in one period at one price and one reference price.
 
 Corrections that an invoice took while it was a draft change the rows of their charge; those of an
 earlier period have rows of their own and name the charge. What whole micro-credits make of the
@@ -17,12 +17,12 @@ from walras.focus.exact_decimals import (
     accelerator_hours,
     accelerator_seconds,
     cost,
-    cost_units,
     credits_of_micro,
     scaled,
     unit_price,
 )
 from walras.focus.placing import Place
+from walras.focus.rounding import Rounding
 from walras_contracts.charges import ChargeCredited, ChargeRated
 from walras_contracts.invoices import InvoicePublished
 from walras_contracts.work import WorkClass
@@ -60,6 +60,7 @@ class RowMaker:
     """Makes rows; ``provider`` names who sells and issues."""
 
     provider: str
+    rounded: Rounding
     pool_invoices: dict[tuple[str, int, int], str]
     """Ids of pools' invoices by pool, start and end."""
 
@@ -122,10 +123,8 @@ class RowMaker:
         BillingLogError
             More is left than rounding makes.
         """
-        payable_units = invoice.payable_micro * 10 ** (PLACES - 6)
-        left = payable_units - billed_units
-        exact_units = cost_units(int(invoice.amount_numerator))
-        if abs(payable_units - exact_units) > 10 ** (PLACES - 6):
+        left = invoice.payable_micro * 10 ** (PLACES - 6) - billed_units
+        if not self.rounded.explains(invoice):
             raise BillingLogError(
                 f"invoice {invoice.invoice_id}: {invoice.payable_micro} micro-credits are payable, "
                 f"which is not what its lines sum up to"

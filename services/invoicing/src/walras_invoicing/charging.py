@@ -1,14 +1,16 @@
 """On which line of which invoice a charge stands.
 
-Use belongs to the period of its start. Up to the step in which that is due it changes the draft;
-what comes later is a correction on the open invoice, which is the one of the running period. The
-invoice that it belongs to stays as it is then, also where finance still holds it.
+Use belongs to the period that it lies in; a charge over the border of periods is cut there. Up to
+the step in which a period is due its use changes the draft; what comes later is a correction on the
+open invoice, which is the one of the running period. The invoice that it belongs to stays as it is
+then, also where finance still holds it.
 """
 
 from walras_contracts.charges import ChargeCredited, ChargeRated
 from walras_contracts.invoices import InvoiceLineKind
 from walras_contracts.work import WorkClass
 from walras_invoicing.calendar import Period
+from walras_invoicing.charge_parts import ChargePart, parts_of
 from walras_invoicing.invoice import TeamInvoice
 from walras_invoicing.lines import Line, LineKey
 from walras_invoicing.state import InvoicingState, Owner
@@ -38,44 +40,21 @@ class Charging:
         self._places: dict[tuple[str, str, int], tuple[TeamInvoice, bool]] = {}
 
     def take_rated(self, charge: ChargeRated) -> None:
-        """Take a charge or a correction of one.
-
-        On a draft a correction moves use from the price that was charged to the one that is.
-        """
+        """Take a charge or a correction of one: each part of it goes to the period of its start."""
         owner = charge.pool, charge.team
-        numerator = int(charge.amount_numerator)
-        self._state.account(owner).usage += numerator
-        period = self._state.calendar(charge.pool).period(charge.start_ms)
-        invoice, is_late = self._place(owner, period)
-        macc_ms = charge.quantity_macc * (charge.end_ms - charge.start_ms)
-        price, previous = charge.price_micro, charge.previous_price_micro
-        is_free = charge.work_class is WorkClass.OPPORTUNISTIC or not charge.billable
-        kind = _UNBILLED if is_free and not (price or previous) else _USAGE
-        if is_late:
-            # What is taken back from unbilled use is no unbilled use.
-            is_unbilled = kind == _UNBILLED and price is not None
-            late, late_price = (_UNBILLED, price) if is_unbilled else (_CORRECTION, None)
-            key = _key(charge, late, period, late_price)
-            self._add(invoice, key, _line(charge, macc_ms, 1, numerator))
-            return
-        unit = charge.tariff_ppm * macc_ms
-        if price is not None:
-            key = _key(charge, kind, period, price)
-            self._add(invoice, key, _line(charge, macc_ms, 1, price * unit))
-        if previous is not None:
-            key = _key(charge, kind, period, previous)
-            self._add(invoice, key, _line(charge, -macc_ms, 0, -previous * unit))
+        self._state.account(owner).usage += int(charge.amount_numerator)
+        for part in parts_of(charge, self._state.calendar(charge.pool)):
+            self._rate(owner, charge, part)
 
     def take_credit(self, credit: ChargeCredited) -> None:
         """Take what is given back: a line of its own, on a draft as on a later invoice."""
         owner = credit.pool, credit.team
-        numerator = int(credit.amount_numerator)
-        self._state.account(owner).credit -= numerator
-        period = self._state.calendar(credit.pool).period(credit.start_ms)
-        invoice, _ = self._place(owner, period)
-        macc_ms = credit.quantity_macc * (credit.end_ms - credit.start_ms)
-        key = _key(credit, _CREDIT, period, None)
-        self._add(invoice, key, _line(credit, macc_ms, 1, numerator))
+        self._state.account(owner).credit -= int(credit.amount_numerator)
+        for part in parts_of(credit, self._state.calendar(credit.pool)):
+            invoice, _ = self._place(owner, part.period)
+            macc_ms = credit.quantity_macc * (part.end_ms - part.start_ms)
+            key = _key(credit, _CREDIT, part.period, None)
+            self._add(invoice, key, _line(part, macc_ms, part.charges, part.numerator))
 
     def reject_late(self, owner: Owner, macc_ms: int) -> None:
         """Report use that came too late to be charged on the open invoice."""
@@ -98,6 +77,32 @@ class Charging:
         self._touch(invoice)
         return invoice
 
+    def _rate(self, owner: Owner, charge: ChargeRated, part: ChargePart) -> None:
+        """Take a part of a charge or correction.
+
+        On a draft a correction moves use from the price that was charged to the one that is.
+        """
+        period = part.period
+        invoice, is_late = self._place(owner, period)
+        macc_ms = charge.quantity_macc * (part.end_ms - part.start_ms)
+        price, previous = charge.price_micro, charge.previous_price_micro
+        is_free = charge.work_class is WorkClass.OPPORTUNISTIC or not charge.billable
+        kind = _UNBILLED if is_free and not (price or previous) else _USAGE
+        if is_late:
+            # What is taken back from unbilled use is no unbilled use.
+            is_unbilled = kind == _UNBILLED and price is not None
+            late, late_price = (_UNBILLED, price) if is_unbilled else (_CORRECTION, None)
+            key = _key(charge, late, period, late_price)
+            self._add(invoice, key, _line(part, macc_ms, part.charges, part.numerator))
+            return
+        unit = charge.tariff_ppm * macc_ms
+        if price is not None:
+            key = _key(charge, kind, period, price)
+            self._add(invoice, key, _line(part, macc_ms, part.charges, price * unit))
+        if previous is not None:
+            key = _key(charge, kind, period, previous)
+            self._add(invoice, key, _line(part, -macc_ms, 0, -previous * unit))
+
     def _place(self, owner: Owner, period: Period) -> tuple[TeamInvoice, bool]:
         """Return the invoice that use of a period goes to, and whether it comes too late for it."""
         place = (*owner, period.start_ms)
@@ -118,8 +123,8 @@ class Charging:
         self._state.touch(invoice)
 
 
-def _line(charge: ChargeRated | ChargeCredited, macc_ms: int, charges: int, numerator: int) -> Line:
-    return Line(charge.start_ms, charge.end_ms, macc_ms, charges, numerator)
+def _line(part: ChargePart, macc_ms: int, charges: int, numerator: int) -> Line:
+    return Line(part.start_ms, part.end_ms, macc_ms, charges, numerator)
 
 
 def _key(

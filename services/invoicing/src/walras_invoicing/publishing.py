@@ -40,8 +40,8 @@ def payable_micro(account: Account, invoice: TeamInvoice) -> int:
 
     The total of all not-voided invoices, this one included, is rounded as the ledger rounds it:
     what was used once, what was credited once. What was payable of the earlier ones is taken off.
-    So the sum of all payables is what the ledger posts, whatever came when. An invoice without a line that could carry it asks for nothing, and leaves
-    the rest to the next.
+    So the sum of all payables is what the ledger posts, whatever came when. An invoice without a
+    line that could carry it asks for nothing, and leaves the rest to the next.
     """
     if not carries(invoice.lines.lines):
         return 0

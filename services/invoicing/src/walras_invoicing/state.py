@@ -70,12 +70,13 @@ class InvoicingState:
         return held
 
     def pending_macc_ms(self, owner: Owner, period: Period) -> int:
-        """Return how much use of a period waits for its price."""
-        return sum(
-            part.quantity_macc * (part.end_ms - part.start_ms)
-            for part in self.pending.get(owner, {}).values()
-            if period.start_ms <= part.start_ms < period.end_ms
-        )
+        """Return how much use of a period waits for its price, as far as it lies in the period."""
+        macc_ms = 0
+        for part in self.pending.get(owner, {}).values():
+            first_ms = max(part.start_ms, period.start_ms)
+            behind_ms = min(part.end_ms, period.end_ms)
+            macc_ms += part.quantity_macc * max(0, behind_ms - first_ms)
+        return macc_ms
 
     def account(self, owner: Owner) -> Account:
         """Return the running totals of a team in a pool, marked as changed."""
