@@ -192,7 +192,7 @@ def test_the_stories_have_all_lines_over_borders_and_use_of_the_own_period_alone
     assert ends_alone > 0
 
 
-def test_canary_a_charge_that_is_not_cut_stops_the_service_or_is_on_the_wrong_invoice(
+def test_canary_a_charge_that_is_not_cut_is_on_the_wrong_invoice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def whole(line: ChargeRated | ChargeCredited, held: PoolCalendar) -> list[ChargePart]:
@@ -200,7 +200,7 @@ def test_canary_a_charge_that_is_not_cut_stops_the_service_or_is_on_the_wrong_in
         return [ChargePart(period, line.start_ms, line.end_ms, int(line.amount_numerator), 1)]
 
     monkeypatch.setattr(charging, "parts_of", whole)
-    with pytest.raises(InvariantBrokenError, match="more was taken back"):
+    with pytest.raises(AssertionError):
         test_a_late_price_from_the_border_on_corrects_the_part_behind_it()
     with pytest.raises(AssertionError):
         test_a_credit_over_a_border_gives_back_on_both_invoices()

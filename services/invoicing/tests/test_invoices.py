@@ -274,3 +274,19 @@ def test_a_pool_that_nobody_described_is_invoiced_by_the_month_in_utc() -> None:
     bench = Bench()
     team, _ = bench.step(0, charge(0, UNITS, of_pool="nobody"))
     assert (team.period, team.zone) == (BillingPeriod.MONTH, "UTC")
+
+
+def test_an_invoice_that_exists_keeps_its_terms_though_a_first_document_says_otherwise() -> None:
+    bench = Bench()
+    bench.step(0, charge(0, 5 * UNITS))
+    (began_ms,) = {start_ms for _, team, start_ms in bench.latest() if team}
+    month_ms = bench.invoice(began_ms).end_ms - START_MS
+    bench.step(DAY_MS, pool(period=BillingPeriod.MONTH, at_ms=DAY_MS, grace_ms=3 * DAY_MS))
+    bench.step(month_ms + HOUR_MS)
+    issued = bench.invoice(began_ms)
+    assert issued.state is InvoiceState.ISSUED
+    bench.step(month_ms + 2 * HOUR_MS, charge(1, 3 * UNITS))
+    bench.step(month_ms + 3 * HOUR_MS)
+    assert bench.invoice(began_ms) == issued
+    following = bench.invoice(month_ms)
+    assert [(e.kind, e.amount_micro) for e in following.lines] == [(CORRECTION, 3)]

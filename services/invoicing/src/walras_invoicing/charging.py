@@ -80,7 +80,9 @@ class Charging:
     def _rate(self, owner: Owner, charge: ChargeRated, part: ChargePart) -> None:
         """Take a part of a charge or correction.
 
-        On a draft a correction moves use from the price that was charged to the one that is.
+        On a draft a correction moves use from the price that was charged to the one that is. Where
+        the draft does not hold what is taken back, it stands on an invoice of another period: a
+        pool may get its first document, and its calendar with it, after the charge.
         """
         period = part.period
         invoice, is_late = self._place(owner, period)
@@ -88,7 +90,8 @@ class Charging:
         price, previous = charge.price_micro, charge.previous_price_micro
         is_free = charge.work_class is WorkClass.OPPORTUNISTIC or not charge.billable
         kind = _UNBILLED if is_free and not (price or previous) else _USAGE
-        if is_late:
+        taken = None if previous is None else _key(charge, kind, period, previous)
+        if is_late or not (taken is None or invoice.lines.holds(taken, macc_ms)):
             # What is taken back from unbilled use is no unbilled use.
             is_unbilled = kind == _UNBILLED and price is not None
             late, late_price = (_UNBILLED, price) if is_unbilled else (_CORRECTION, None)
@@ -99,17 +102,16 @@ class Charging:
         if price is not None:
             key = _key(charge, kind, period, price)
             self._add(invoice, key, _line(part, macc_ms, part.charges, price * unit))
-        if previous is not None:
-            key = _key(charge, kind, period, previous)
-            self._add(invoice, key, _line(part, -macc_ms, 0, -previous * unit))
+        if taken is not None and previous is not None:
+            self._add(invoice, taken, _line(part, -macc_ms, 0, -previous * unit))
 
     def _place(self, owner: Owner, period: Period) -> tuple[TeamInvoice, bool]:
         """Return the invoice that use of a period goes to, and whether it comes too late for it."""
         place = (*owner, period.start_ms)
         known = self._places.get(place)
         if known is None:
-            is_late = period.due_ms <= self._closed_ms
             state = self._state
+            is_late = state.agreed(owner[0], period).due_ms <= self._closed_ms
             invoice = self.open_invoice(owner) if is_late else state.invoice(owner, period)
             known = self._places[place] = invoice, is_late
         return known

@@ -107,6 +107,11 @@ class LineBook:
     """Exact sum of its credits alone."""
     touched: dict[LineKey, None] = field(default_factory=dict)
 
+    def holds(self, key: LineKey, macc_ms: int) -> bool:
+        """Whether the line of a key has so much use that can be taken back."""
+        held = self.lines.get(key.coarser(self.detail) if self.detail else key)
+        return held is not None and held.macc_ms >= macc_ms
+
     def add(self, key: LineKey, line: Line) -> None:
         """Add sums, which may be negative, to the line of a key; an emptied one goes.
 

@@ -86,6 +86,14 @@ class InvoicingState:
             held = self.accounts[owner] = Account()
         return held
 
+    def agreed(self, pool: str, period: Period) -> Period:
+        """Return a period as it was agreed when it got its first invoice, where it has one.
+
+        The calendar of a pool may say otherwise since: its first document came later.
+        """
+        book = self.books.get(invoice_id("pool", pool, "", period))
+        return period if book is None else book.period
+
     def invoice(self, owner: Owner, period: Period) -> TeamInvoice:
         """Return the invoice of a team over a period; a new draft where there is none."""
         pool, team = owner
