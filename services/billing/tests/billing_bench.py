@@ -92,6 +92,11 @@ class Bench:
         for runner in self._runners:
             assert runner.advance() > 0
 
+    def restart(self, **settings: Any) -> None:
+        """Go on with other settings, and nothing in memory."""
+        self._spec = build(Settings(kafka_bootstrap="none", **settings))
+        self._runners = [MemoryRunner(self._spec, self.log, p) for p in self._partitions]
+
     def compact(self) -> None:
         """Compact what is compacted, and lose what is in memory."""
         for topic in self.log.topics.values():

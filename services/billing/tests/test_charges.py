@@ -10,7 +10,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from services.billing.tests.billing_bench import (
-    INPUTS,
     MINUTE_MS,
     START_MS,
     Bench,
@@ -19,6 +18,11 @@ from services.billing.tests.billing_bench import (
     usage,
 )
 from services.billing.tests.charge_audit import faults
+from services.billing.tests.day_properties import (
+    expect_no_crash_to_show,
+    expect_no_order_to_show,
+    expect_the_same_from_a_replay,
+)
 from walras_billing.prices import PriceHistory, Segment, View
 from walras_billing.rating import charge_id
 from walras_contracts.charges import GapEnd
@@ -270,6 +274,18 @@ def test_what_waits_for_its_price_is_kept_beyond_the_look_back_with_the_prices_a
     assert not any("line/" in key for key in state_digest_input(bench.log, "billing"))
 
 
+def test_use_with_a_longer_grace_than_is_remembered_now_is_rated_all_the_same() -> None:
+    bench = Bench(price_grace_ms=60 * MINUTE_MS)
+    bench.step(0, price(0, 7))
+    bench.step(1, usage(0))
+    for minute in (20, 40, 61):
+        bench.restart(look_back_ms=10 * MINUTE_MS)
+        bench.step(minute)
+
+    assert amounts(bench) == [7 * UNIT]
+    assert not any("line/" in key for key in state_digest_input(bench.log, "billing"))
+
+
 def test_o3_the_attempts_of_a_job_are_charged_apart_and_the_gaps_between_them_are_not() -> None:
     bench = Bench()
     bench.step(0, price(0, 36_000))
@@ -337,25 +353,13 @@ def test_an_independent_audit_agrees_with_every_line_and_every_wallet(seed: int)
 @PROPERTY
 @given(seed=SEED)
 def test_a_crash_before_every_step_leaves_the_same_bytes_on_every_topic(seed: int) -> None:
-    whole, crashed = Bench(look_back_ms=1_200_000), Bench(crash=True, look_back_ms=1_200_000)
-    a_day(seed, whole)
-    a_day(seed, crashed)
-
-    assert crashed.log.entries == whole.log.entries
+    expect_no_crash_to_show(a_day, seed)
 
 
 @PROPERTY
 @given(seed=SEED)
 def test_the_order_inside_a_step_changes_no_line_and_no_state(seed: int) -> None:
-    straight, shuffled = Bench(), Bench()
-    a_day(seed, straight)
-    a_day(seed, shuffled, shuffle=True)
-
-    assert shuffled.charges() == straight.charges()
-    assert shuffled.pending() == straight.pending()
-    assert state_digest_input(shuffled.log, "billing") == state_digest_input(
-        straight.log, "billing"
-    )
+    expect_no_order_to_show(a_day, seed)
 
 
 @PROPERTY
@@ -363,17 +367,7 @@ def test_the_order_inside_a_step_changes_no_line_and_no_state(seed: int) -> None
 def test_replaying_the_inputs_into_an_empty_state_gives_the_same_keys_and_payloads(
     seed: int,
 ) -> None:
-    bench, again = Bench(), Bench()
-    a_day(seed, bench)
-    # The inputs alone, all of them there before the first step of the replay.
-    for where, entries in bench.log.entries.items():
-        if where[0] in INPUTS:
-            again.log.entries[where] = list(entries)
-    again.catch_up()
-
-    for topic in ("charges", "charges.pending", "usage.quarantined", "balances"):
-        for partition in bench.log.partitions(topic):
-            assert again.log.read(topic, partition, 0) == bench.log.read(topic, partition, 0)
+    expect_the_same_from_a_replay(a_day, seed)
 
 
 def test_o1_a_rater_that_dies_three_times_before_its_checkpoint_writes_no_line_twice() -> None:

@@ -10,7 +10,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from services.billing.tests.billing_bench import (
-    INPUTS,
     MINUTE_MS,
     START_MS,
     Bench,
@@ -21,6 +20,11 @@ from services.billing.tests.billing_bench import (
     usage,
 )
 from services.billing.tests.charge_audit import faults
+from services.billing.tests.day_properties import (
+    expect_no_crash_to_show,
+    expect_no_order_to_show,
+    expect_the_same_from_a_replay,
+)
 from walras_billing.credits import credit_id, drain_credits
 from walras_contracts.accounts import PriceGapPolicy
 from walras_contracts.charges import CreditReason, GapEnd
@@ -346,40 +350,19 @@ def test_an_independent_audit_agrees_with_every_charge_and_every_credit(seed: in
 @PROPERTY
 @given(seed=SEED)
 def test_a_crash_before_every_step_leaves_the_same_bytes_on_every_topic(seed: int) -> None:
-    whole, crashed = Bench(look_back_ms=1_200_000), Bench(crash=True, look_back_ms=1_200_000)
-    a_day(seed, whole)
-    a_day(seed, crashed)
-
-    assert crashed.log.entries == whole.log.entries
+    expect_no_crash_to_show(a_day, seed)
 
 
 @PROPERTY
 @given(seed=SEED)
 def test_the_order_inside_a_step_changes_no_line_and_no_state(seed: int) -> None:
-    straight, shuffled = Bench(), Bench()
-    a_day(seed, straight)
-    a_day(seed, shuffled, shuffle=True)
-
-    assert shuffled.charges() == straight.charges()
-    assert shuffled.credits() == straight.credits()
-    assert state_digest_input(shuffled.log, "billing") == state_digest_input(
-        straight.log, "billing"
-    )
+    expect_no_order_to_show(a_day, seed)
 
 
 @PROPERTY
 @given(seed=SEED)
 def test_replaying_the_inputs_into_an_empty_state_gives_the_same_bytes(seed: int) -> None:
-    bench, again = Bench(look_back_ms=1_200_000), Bench(look_back_ms=1_200_000)
-    a_day(seed, bench)
-    for where, entries in bench.log.entries.items():
-        if where[0] in INPUTS:
-            again.log.entries[where] = list(entries)
-    again.catch_up()
-
-    for topic in ("charges", "charges.pending", "usage.quarantined", "ledger", "balances"):
-        for partition in bench.log.partitions(topic):
-            assert again.log.read(topic, partition, 0) == bench.log.read(topic, partition, 0)
+    expect_the_same_from_a_replay(a_day, seed, look_back_ms=1_200_000)
 
 
 def test_the_days_contain_all_that_they_are_meant_to_contain() -> None:

@@ -163,6 +163,37 @@ def test_what_a_gap_leans_on_is_kept_as_long_as_the_gap() -> None:
     assert kinds.count("price") == len(bench.stages())
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_use_in_a_gap_longer_than_all_that_is_remembered_has_its_lines_also_when_it_is_late(
+    is_late: bool,
+) -> None:
+    bench = Bench(look_back_ms=10 * MINUTE_MS)
+    bench.step(0, price(0, 7))
+    bench.step(1496, *([] if is_late else [usage(1495)]))
+    bench.step(1498)
+    bench.step(1500, price_gap(1, 1500), price(1500, 9))
+    bench.step(1501, *([usage(1495)] if is_late else []))
+
+    assert lines(bench) == [(1495, 7, "usage", 7), (1495, 0, "late_price", -7)]
+    assert faults(bench.log) == []
+
+
+def test_what_a_very_late_record_made_unknown_is_not_charged_a_second_time() -> None:
+    bench = Bench(look_back_ms=10 * MINUTE_MS)
+    bench.step(0, price(0, 7))
+    bench.step(1496, usage(1495))
+    bench.step(1498)
+    bench.step(1500, price(1, None))
+    bench.step(1501, price(2, 5))
+
+    assert [(reason, amount) for *_, reason, amount in lines(bench)] == [
+        ("usage", 7),
+        ("late_price", -7),
+        ("late_price", 5),
+    ]
+    assert faults(bench.log) == []
+
+
 @pytest.mark.parametrize("policy", [*PriceGapPolicy])
 def test_a_crash_around_a_gap_leaves_the_same_log(policy: PriceGapPolicy) -> None:
     whole, crashed = Bench(), Bench(crash=True)
@@ -248,4 +279,5 @@ def test_forgetting_superseded_prices_changes_no_price_from_then_on(
         pass
 
     span = (before, before + 40)
-    assert pruned.segments("a", "p", span, EVERYTHING) == whole.segments("a", "p", span, EVERYTHING)
+    for view in (EVERYTHING, *[View(until) for until in range(before + 1, before + 12)]):
+        assert pruned.segments("a", "p", span, view) == whole.segments("a", "p", span, view)

@@ -1,5 +1,7 @@
 """Charge lines, credits, pending parts, faults and gaps as events."""
 
+from typing import Any
+
 from walras_billing.credits import CreditLine
 from walras_billing.decoding import said_by
 from walras_billing.rating import ChargeLine, Piece
@@ -18,24 +20,32 @@ from walras_contracts.identifiers import recorded
 from walras_runtime.records import Output, Record, emit, tombstone
 
 
+def _of_usage(line: UsageLine, start_ms: int, end_ms: int) -> dict[str, Any]:
+    """Return the fields that all events about a part of a usage record have in common."""
+    terms = line.terms
+    return {
+        "team": terms.team,
+        "pool": terms.pool,
+        "job": terms.job,
+        "market": terms.market,
+        "lease": terms.lease,
+        "node": terms.node,
+        "attempt": terms.attempt,
+        "seq": line.seq,
+        "quantity_macc": terms.quantity_macc,
+        "start_ms": start_ms,
+        "end_ms": end_ms,
+        "limit_micro": terms.limit_micro,
+        "tariff_ppm": terms.tariff_ppm,
+        "prices_until_ms": line.until_ms,
+    }
+
+
 def charge_event(line: UsageLine, charge: ChargeLine) -> ChargeRated:
     """Return a charge line by its model; billing itself writes the same bytes without one."""
     terms = line.terms
     return ChargeRated(
-        team=terms.team,
-        pool=terms.pool,
-        job=terms.job,
-        market=terms.market,
-        lease=terms.lease,
-        node=terms.node,
-        attempt=terms.attempt,
-        seq=line.seq,
-        quantity_macc=terms.quantity_macc,
-        start_ms=charge.start_ms,
-        end_ms=charge.end_ms,
-        limit_micro=terms.limit_micro,
-        tariff_ppm=terms.tariff_ppm,
-        prices_until_ms=line.until_ms,
+        **_of_usage(line, charge.start_ms, charge.end_ms),
         charge_id=charge.charge_id,
         corrects=charge.corrects,
         reason=charge.reason,
@@ -50,22 +60,8 @@ def charge_event(line: UsageLine, charge: ChargeLine) -> ChargeRated:
 
 def credit_event(line: UsageLine, credit: CreditLine) -> ChargeCredited:
     """Return a credit as it goes to ``charges``."""
-    terms = line.terms
     return ChargeCredited(
-        team=terms.team,
-        pool=terms.pool,
-        job=terms.job,
-        market=terms.market,
-        lease=terms.lease,
-        node=terms.node,
-        attempt=terms.attempt,
-        seq=line.seq,
-        quantity_macc=terms.quantity_macc,
-        start_ms=credit.start_ms,
-        end_ms=credit.end_ms,
-        limit_micro=terms.limit_micro,
-        tariff_ppm=terms.tariff_ppm,
-        prices_until_ms=line.until_ms,
+        **_of_usage(line, credit.start_ms, credit.end_ms),
         charge_id=credit.charge_id,
         credits=credit.credits,
         reason=credit.reason,
@@ -97,22 +93,8 @@ def pending_outputs(
 
 
 def _pending_event(line: UsageLine, piece: Piece) -> ChargePending:
-    terms = line.terms
     return ChargePending(
-        team=terms.team,
-        pool=terms.pool,
-        job=terms.job,
-        market=terms.market,
-        lease=terms.lease,
-        node=terms.node,
-        attempt=terms.attempt,
-        seq=line.seq,
-        quantity_macc=terms.quantity_macc,
-        start_ms=piece.start_ms,
-        end_ms=piece.end_ms,
-        limit_micro=terms.limit_micro,
-        tariff_ppm=terms.tariff_ppm,
-        prices_until_ms=line.until_ms,
+        **_of_usage(line, piece.start_ms, piece.end_ms),
     )
 
 

@@ -294,7 +294,7 @@ def forget_old(work: Work) -> None:
         if source not in state.usage.sources:
             continue
         _give_up(work, state.usage.sources[source].lines)
-        gone, lost = state.usage.forget(source, before_ms)
+        gone, lost = state.usage.forget(source, before_ms, work.now_ms)
         for gap in lost:
             work.write(gap_event(gap.after.terms, gap.numbers, GapEnd.NEVER))
             if gap.before is not None:

@@ -75,7 +75,6 @@ class Told(NamedTuple):
 
 
 LEANING: Final = (Gap.CARRIED, Gap.ENDED)
-EVERYTHING: Final = View(2**62, 2**62)
 
 
 @dataclass(slots=True)
@@ -240,22 +239,26 @@ class PriceHistory:
         return found
 
     def prune(self, before_ms: int) -> Iterator[tuple[str, int, int]]:
-        """Forget the prices that were superseded at or before an instant.
+        """Forget the prices that were superseded at or before an instant, for all who still ask.
+
+        Those ask for later times and know at least what was known by then: a price that became
+        known after it leaves the ones before it to whoever does not know it.
 
         Yields
         ------
         tuple
             Series, market time and barrier of each record that went.
         """
+        least = View(before_ms + 1)
         for series in sorted(self._series):
             held = self._series[series]
-            count = bisect_right(held.times_ms, before_ms) - 1
+            count = held.before(before_ms, least)
             if count <= 0:
                 continue
             held.leaning = [at_ms for at_ms in held.leaning if at_ms >= held.times_ms[count]]
             for at_ms in held.leaning:
                 # What a gap leans on stays as long as it.
-                count = min(count, held.base(bisect_left(held.times_ms, at_ms), EVERYTHING))
+                count = min(count, held.base(bisect_left(held.times_ms, at_ms), least))
             for time_ms, versions in zip(held.times_ms[:count], held.versions[:count], strict=True):
                 for version in versions:
                     yield series, time_ms, version.barrier

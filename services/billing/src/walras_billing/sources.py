@@ -231,10 +231,13 @@ class UsageBook:
         for source in self.sources.values():
             yield from source.lines
 
-    def forget(self, name: str, before_ms: int) -> tuple[list[UsageLine], list[Lost]]:
+    def forget(
+        self, name: str, before_ms: int, clock_ms: int
+    ) -> tuple[list[UsageLine], list[Lost]]:
         """Forget the lines of a source, in order, up to the first that ends later or waits.
 
-        The record before a gap stays until it is known what became of the gap.
+        One waits for its price, or to be rated after ``clock_ms``: by a longer grace than is set
+        now. The record before a gap stays until it is known what became of the gap.
 
         Returns
         -------
@@ -246,7 +249,7 @@ class UsageBook:
         count = 0
         while count < len(source.lines):
             line = source.lines[count]
-            if line.end_ms > before_ms or line.pending:
+            if line.end_ms > before_ms or line.pending or line.until_ms > clock_ms:
                 break
             count += 1
         if not count:

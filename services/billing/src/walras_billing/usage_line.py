@@ -128,7 +128,7 @@ class UsageLine:
         if neighbour is not None and kept.is_on(neighbour.terms):
             terms = neighbour.terms
         else:
-            terms = kept.terms()
+            terms = terms_of(kept)
         return UsageLine(
             terms,
             *(kept.seq, kept.start_ms, kept.end_ms, kept.until_ms, kept.max_age_ms),
@@ -171,25 +171,6 @@ class SaidTerms(msgspec.Struct, gc=False):
             and self.tariff_ppm == terms.tariff_ppm
         )
 
-    def terms(self) -> Terms:
-        """Return them as terms of their own."""
-        return Terms(
-            source=source_of(self.lease, self.node, self.attempt),
-            series=_one_text(self.market),
-            lease=self.lease,
-            node=self.node,
-            attempt=self.attempt,
-            team=_one_text(self.team),
-            pool=_one_text(self.pool),
-            job=self.job,
-            market=_one_text(self.market),
-            quantity_macc=_one_number(self.quantity_macc),
-            work_class=self.work_class,
-            billable=self.billable,
-            limit_micro=self.limit_micro,
-            tariff_ppm=_one_number(self.tariff_ppm),
-        )
-
 
 class _Kept(SaidTerms, array_like=True, gc=False):
     """A record of the state topic, in the order of :meth:`UsageLine.dump`."""
@@ -212,26 +193,30 @@ def source_of(lease: str, node: str, attempt: int) -> str:
     return f"{lease}/{node}/{attempt}"
 
 
+def terms_of(said: SaidTerms | UsageMetered) -> Terms:
+    """Return the terms of a record as terms of their own."""
+    return Terms(
+        source=source_of(said.lease, said.node, said.attempt),
+        series=_one_text(said.market),
+        lease=said.lease,
+        node=said.node,
+        attempt=said.attempt,
+        team=_one_text(said.team),
+        pool=_one_text(said.pool),
+        job=said.job,
+        market=_one_text(said.market),
+        quantity_macc=_one_number(said.quantity_macc),
+        work_class=said.work_class,
+        billable=said.billable,
+        limit_micro=said.limit_micro,
+        tariff_ppm=_one_number(said.tariff_ppm),
+    )
+
+
 def line_of(usage: UsageMetered, grace_ms: int, max_age_ms: int | None = None) -> UsageLine:
     """Return the line of a usage record."""
-    terms = Terms(
-        source=source_of(usage.lease, usage.node, usage.attempt),
-        series=_one_text(usage.market),
-        lease=usage.lease,
-        node=usage.node,
-        attempt=usage.attempt,
-        team=_one_text(usage.team),
-        pool=_one_text(usage.pool),
-        job=usage.job,
-        market=_one_text(usage.market),
-        quantity_macc=_one_number(usage.quantity_macc),
-        work_class=usage.work_class,
-        billable=usage.billable,
-        limit_micro=usage.limit_micro,
-        tariff_ppm=_one_number(usage.tariff_ppm),
-    )
     return UsageLine(
-        terms,
+        terms_of(usage),
         *(usage.seq, usage.start_ms, usage.end_ms, usage.end_ms + grace_ms, max_age_ms),
     )
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from walras_billing.charge_encoding import whole_charge_output
 from walras_billing.prices import NO_BARRIER, PriceHistory, View
 from walras_billing.usage_line import UsageLine
-from walras_contracts.quantities import SETTLEMENT_MS
 from walras_runtime.records import Output
 
 _Asked = tuple[str | None, str, int, int, int, int | None]
@@ -39,9 +38,6 @@ class WholeLines:
         terms, start_ms, end_ms = line.terms, line.start_ms, line.end_ms
         if line.net is not None or line.cuts or line.pending:
             return None
-        # Across a border of windows a part of the amount counts in each, rounded line by line.
-        if start_ms // SETTLEMENT_MS != (end_ms - 1) // SETTLEMENT_MS:
-            return None
         series = None if terms.is_free else terms.series
         asked = (series, terms.pool, start_ms, end_ms, line.until_ms, line.max_age_ms)
         try:
@@ -62,7 +58,7 @@ class WholeLines:
     def sales(self) -> Iterator[tuple[str, str, int, int, int]]:
         """Yield what was charged: team, pool, start, end and the sum of lines, as a numerator.
 
-        Equal intervals lie in the same windows of the calendar.
+        Equal intervals lie in the same windows of the calendar, and amounts are linear in time.
         """
         for (_, pool, start_ms, end_ms, *_), found in self._found.items():
             if found is not None:
