@@ -105,6 +105,11 @@ class Crew:
         """Return the worker that has a partition."""
         return self._workers[role.name, partition % role.processes]
 
+    def another(self, worker: Worker, draw: int) -> Worker:
+        """Return one of the other workers."""
+        others = [each for each in self._workers.values() if each is not worker]
+        return others[draw // 11 % len(others)]
+
     def look(self) -> None:
         """Check that no worker has ended by itself.
 

@@ -14,13 +14,16 @@ from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
 from walras_contracts.charges import ChargeCredited, ChargeRated, UsageQuarantined
-from walras_contracts.market import PricePublished
+from walras_contracts.market import PriceGapPublished, PricePublished
 from walras_contracts.work import DrainStatusChanged, UsageMetered
 from walras_runtime.memory.log import MemoryLog
 
 GRACE_MS: Final = 60_000
 Document = dict[str, Any]
 Pools = dict[str, int | None]
+EVERY_POOL: Final = "*"
+FREE: Final[Pools] = {EVERY_POOL: 0}
+"""What a time without prices says where its policy lets use be free."""
 
 
 class Line(NamedTuple):
@@ -90,7 +93,8 @@ class _Market:
             pools = self.known(place, barrier)
             if pools is None:
                 continue
-            begin_ms, price = max(start_ms, self.times_ms[place]), pools.get(pool)
+            begin_ms = max(start_ms, self.times_ms[place])
+            price = pools.get(pool, pools.get(EVERY_POOL))
             last_ms, _, last_price = found.pop()
             if begin_ms > last_ms:
                 found.append((last_ms, begin_ms, last_price))
@@ -163,6 +167,11 @@ def _read(log: MemoryLog) -> _Input:
                 if entry.type == PricePublished.TYPE:
                     pools: Pools = {p["pool"]: p["price_micro"] for p in body["pools"]}
                     given.markets[body["market"]].put(body["market_time_ms"], number, pools)
+                elif entry.type == PriceGapPublished.TYPE:
+                    # In a story there are prices for its end, and none within: where the last
+                    # price goes on, nothing changes.
+                    if body["policy"] == "unbilled":
+                        given.markets[body["market"]].put(body["start_ms"], number, FREE)
                 elif entry.type == UsageMetered.TYPE:
                     given.usage.setdefault((_source(body), body["seq"]), body)
                 elif entry.type == DrainStatusChanged.TYPE and body["state"] == "failed":

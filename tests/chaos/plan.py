@@ -15,6 +15,8 @@ LEAST_STEPS: Final = 60
 MOST_STEPS: Final = 400
 EVENTS_PER_STEP: Final = 500
 """Of a run that has between the least and the most steps."""
+USED_PERCENT: Final = 90
+"""In so many of the steps there is use for certain; drains use up some records sooner."""
 LONGEST_DELAY_MS: Final = 120
 STEPS_EACH: Final = 4
 """A disturbance of processes writes at most so many steps itself."""
@@ -37,6 +39,8 @@ class Kind(StrEnum):
     """A worker gets a fraction of the time that it needs."""
     TIMEOUT = "timeout"
     """A worker sleeps in its transaction until the broker aborts it, and has no successor."""
+    TOGETHER = "together"
+    """One of those before, and the death of another worker in the middle of it."""
     DUPLICATED = "duplicated"
     """Usage is written twice, at once and again later."""
     REORDERED = "reordered"
@@ -47,10 +51,15 @@ class Kind(StrEnum):
     """A price is held back, or published again with another value."""
     ACCOUNT = "account"
     """A pool's weight, incomes and teams change."""
+    PRICE_GAP = "price_gap"
+    """A market says nothing for a while; the first cycle behind that publishes what it was."""
+    FINANCE = "finance"
+    """Invoices are held, released and voided, each request twice."""
 
 
 OF_THE_LOG: Final = (
     *(Kind.DUPLICATED, Kind.REORDERED, Kind.LATE_USAGE, Kind.LATE_PRICE, Kind.ACCOUNT),
+    *(Kind.PRICE_GAP, Kind.FINANCE),
 )
 """What is in the input; all others happen to processes."""
 OF_PROCESSES: Final = tuple(kind for kind in Kind if kind not in OF_THE_LOG)
@@ -100,11 +109,14 @@ class Disturbance:
             Kind.REDIS: "SIGKILL of Redis",
             Kind.SLOW: "a slow worker",
             Kind.TIMEOUT: "a transaction that outlives its timeout",
+            Kind.TOGETHER: "two at once",
             Kind.DUPLICATED: f"usage written twice, and again {self.steps} steps later",
             Kind.REORDERED: f"usage of {self.steps} steps in any order",
             Kind.LATE_USAGE: f"usage that is {self.steps} steps late",
             Kind.LATE_PRICE: f"a price that is {self.steps} steps late",
             Kind.ACCOUNT: "a pool's weight, incomes and teams change",
+            Kind.PRICE_GAP: f"a market without prices for {self.steps} steps",
+            Kind.FINANCE: f"invoices are held for {self.steps} steps, and voided",
         }
         return f"step {self.step}: {words[self.kind]}"
 
@@ -167,9 +179,10 @@ def plan_of(seed: int, events: int, disturbances: int, kinds: Sequence[Kind] = t
     least = max(LEAST_STEPS, HEAD_STEPS + STEPS_EACH * (happening + 1))
     steps = max(least, min(MOST_STEPS, events // EVENTS_PER_STEP))
     places = _places(chooser, steps, happening)
+    used = steps * USED_PERCENT // 100
     found = []
     for kind in drawn:
-        step = places.pop(0) if kind in OF_PROCESSES else chooser.randrange(HEAD_STEPS, steps - 1)
+        step = places.pop(0) if kind in OF_PROCESSES else chooser.randrange(HEAD_STEPS, used)
         found.append(_disturbance(chooser, kind, step))
     return Plan(seed, events, steps, tuple(sorted(found, key=lambda each: each.step)))
 
@@ -189,6 +202,8 @@ def _disturbance(chooser: random.Random, kind: Kind, step: int) -> Disturbance:
         Kind.REORDERED: (2, 3),
         Kind.LATE_USAGE: (3, 15),
         Kind.LATE_PRICE: (2, 12),
+        Kind.PRICE_GAP: (2, 8),
+        Kind.FINANCE: (2, 20),
     }
     return Disturbance(
         kind,

@@ -31,6 +31,7 @@ SHOWN_FAULTS: Final = 20
 class Report:
     """What a run found.
 
+    ``disturbances`` counts by kind what happened: all that was planned, or there is no report.
     ``lost``, ``doubled`` and ``wrong`` are charge lines by the oracle; ``twin`` counts differences
     from the undisturbed twin and between barriers, ``audit`` those that `walras audit` finds.
     """
@@ -94,12 +95,14 @@ async def run_chaos(
     Raises
     ------
     ChaosError
-        A worker broke or something did not come in time.
+        A worker broke, something did not come in time, or a disturbance did not happen.
     """
-    # While the broker is away the client says so hundreds of times a second.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     began = time.monotonic()
     async with AsyncExitStack() as stack:
+        # While the broker is away the client says so hundreds of times a second.
+        client = logging.getLogger("aiokafka")
+        stack.callback(client.setLevel, client.level)
+        client.setLevel(logging.CRITICAL)
         crew = Crew(_settings(broker, redis), folder, broken)
         stack.callback(crew.close)
         topics = load_topics()
@@ -109,7 +112,7 @@ async def run_chaos(
         watch = await stack.enter_async_context(watching(broker.bootstrap, watched))
         await crew.start_all(roles)
         session = Session(plan, roles, broker, redis, crew, writer, watch, say, progress)
-        await session.run()
+        happened = await session.run()
         await crew.stop()
     disturbed = time.monotonic()
     say("all steps are committed and the workers have stopped; reading the log")
@@ -125,7 +128,7 @@ async def run_chaos(
         steps=plan.all_steps,
         usage_records=verdict.records,
         charge_lines=verdict.lines,
-        disturbances=dict(sorted(Counter(d.kind.value for d in plan.disturbances).items())),
+        disturbances={kind.value: count for kind, count in sorted(happened.items())},
         lost=len(verdict.lost),
         doubled=len(verdict.doubled),
         wrong=len(verdict.wrong),

@@ -1,9 +1,10 @@
 """A chaos run under way: what was written, how far the workers are, and what is done to them."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from aiokafka import TopicPartition
@@ -45,26 +46,41 @@ class Session:
     progress: Callable[[int, int], None]
     number: int = -1
     """Last step written."""
+    broker_is_there: asyncio.Event = field(default_factory=asyncio.Event)
+    _happened: Counter[Kind] = field(default_factory=Counter)
+    _story: Story = field(init=False)
     _steps: Iterator[StepInput] = field(init=False)
     _outside: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._steps = iter(Story(self.plan))
+        self.broker_is_there.set()
+        self._story = Story(self.plan)
+        self._steps = iter(self._story)
         self._outside = outside_topics(specs(self.roles))
 
-    async def run(self) -> None:
-        """Write everything, and disturb as planned."""
+    async def run(self) -> Counter[Kind]:
+        """Write everything, and disturb as planned; return how often each kind happened.
+
+        Raises
+        ------
+        ChaosError
+            Something did not come in time, a worker broke, or a disturbance did not happen.
+        """
         waiting = self.plan.of_processes()
         while self.number < self.plan.all_steps - 1:
             if waiting and waiting[0].step <= self.number + 1:
                 disturbance = waiting.pop(0)
                 done = await DISTURB[disturbance.kind](self, disturbance)
                 await self.committed()
+                self._happened[disturbance.kind] += 1
                 self.say(f"{disturbance.describe()}: {done}")
                 continue
             await self.write(1)
             await self.committed(self.number - LEAD_STEPS)
         await self.committed()
+        happened = self._happened + self._story.happened
+        check_happened(self.plan, happened)
+        return happened
 
     async def write(self, count: int) -> None:
         """Write the next steps, as far as there are any."""
@@ -107,6 +123,20 @@ class Session:
             self.crew.orders,
             Order(what, role.name, partition, disturbance.gap, self.number + 1),
         )
+
+
+def check_happened(plan: Plan, happened: Counter[Kind]) -> None:
+    """Check that everything planned has happened: else the verdict says nothing.
+
+    Raises
+    ------
+    ChaosError
+        Something has not.
+    """
+    missing = Counter(each.kind for each in plan.disturbances) - happened
+    if missing:
+        kinds = ", ".join(f"{kind}: {count}" for kind, count in sorted(missing.items()))
+        raise ChaosError(f"planned disturbances that did not happen: {kinds}")
 
 
 async def kill(session: Session, disturbance: Disturbance) -> str:
@@ -175,10 +205,12 @@ async def timeout(session: Session, disturbance: Disturbance) -> str:
 
 async def broker(session: Session, disturbance: Disturbance) -> str:
     """Kill the broker while a step is written, and start it again on its data."""
+    session.broker_is_there.clear()
     writing = asyncio.create_task(session.write(1))
     await asyncio.sleep(disturbance.delay_ms / 1000)
     await asyncio.to_thread(session.broker.kill)
     await asyncio.to_thread(session.broker.restart)
+    session.broker_is_there.set()
     await writing
     return "back on the same data"
 
@@ -201,17 +233,22 @@ async def slow(session: Session, disturbance: Disturbance) -> str:
     async def throttle() -> None:
         try:
             while True:
-                session.crew.halt(worker)
-                await asyncio.sleep(ASLEEP_S)
                 session.crew.wake(worker)
                 await asyncio.sleep(AWAKE_S)
+                session.crew.halt(worker)
+                await asyncio.sleep(ASLEEP_S)
         finally:
             session.crew.wake(worker)
 
-    throttling = asyncio.create_task(throttle())
+    # It sleeps first, so that it falls behind however fast it is.
+    session.crew.halt(worker)
     try:
+        await session.crew.sleeps(worker)
         await session.write(disturbance.steps)
         behind = session.number - session.watch.reached(role.watched, role.partitions(worker.share))
+    finally:
+        throttling = asyncio.create_task(throttle())
+    try:
         await session.committed()
     finally:
         throttling.cancel()
@@ -220,7 +257,26 @@ async def slow(session: Session, disturbance: Disturbance) -> str:
     return f"{worker.name} was {behind} steps behind"
 
 
-DISTURB: Final = {
+async def together(session: Session, disturbance: Disturbance) -> str:
+    """Disturb as one of the others does, and kill another worker in the middle of that."""
+    kind = BESIDE_A_DEATH[disturbance.draw % len(BESIDE_A_DEATH)]
+    _, _, target = session.target(disturbance)
+    other = session.crew.another(target, disturbance.draw)
+
+    async def die() -> str:
+        await asyncio.sleep(disturbance.delay_ms / 1000)
+        await session.crew.kill(other)
+        # A service that starts without a broker ends; whoever runs it starts it again.
+        await session.broker_is_there.wait()
+        await session.crew.start(other.role, other.share)
+        return f"{other.name} was killed"
+
+    said = await asyncio.gather(DISTURB[kind](session, replace(disturbance, kind=kind)), die())
+    return f"{kind}: {'; '.join(said)}"
+
+
+BESIDE_A_DEATH: Final = (Kind.ZOMBIE, Kind.BROKER, Kind.REDIS, Kind.SLOW, Kind.TIMEOUT)
+DISTURB: Final[Mapping[Kind, Callable[[Session, Disturbance], Awaitable[str]]]] = {
     Kind.KILL: kill,
     Kind.KILL_IN_STEP: kill_in_step,
     Kind.ZOMBIE: zombie,
@@ -228,4 +284,5 @@ DISTURB: Final = {
     Kind.BROKER: broker,
     Kind.REDIS: redis,
     Kind.SLOW: slow,
+    Kind.TOGETHER: together,
 }

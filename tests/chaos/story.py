@@ -5,11 +5,12 @@ disturbances of the log are in it: repeated, reordered and late use, late prices
 """
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.chaos.finance import requests_of
 from tests.chaos.leases import LeaseBook, teams_of
 from tests.chaos.plan import PARTITIONS, Disturbance, Kind, Plan
 from walras_contracts.accounts import (
@@ -18,12 +19,14 @@ from walras_contracts.accounts import (
     BillingTerms,
     MarketDocument,
     PoolDocument,
+    PriceGapPolicy,
     TeamAccount,
     TeamBudget,
 )
 from walras_contracts.event import Event
 from walras_contracts.identifiers import partition_of
-from walras_contracts.market import PoolPrice, PricePublished
+from walras_contracts.invoices import InvoiceAction
+from walras_contracts.market import PoolPrice, PriceGapPublished, PricePublished
 from walras_contracts.work import UsageMetered
 from walras_runtime.records import Barrier
 
@@ -41,6 +44,9 @@ UNKNOWN_ONE_IN: Final = 60
 BETWEEN_ONE_IN: Final = 3
 """One step in so many has a price from within its interval, too."""
 
+ISSUED_STEPS: Final = 66
+"""So many steps later the invoice of an hour is issued, its grace being over."""
+
 
 def time_ms(step: int) -> int:
     """Return the market time of a barrier."""
@@ -56,9 +62,13 @@ class StepInput:
 
 
 class Story:
-    """The input of a plan; iterate once."""
+    """The input of a plan; iterate once.
+
+    ``happened`` counts by kind the disturbances that have changed something in it so far.
+    """
 
     def __init__(self, plan: Plan) -> None:
+        self.happened: Counter[Kind] = Counter()
         self._plan = plan
         self._chooser = random.Random(f"story/{plan.seed}")
         self._leases = LeaseBook(plan.leases, POOLS, MARKETS, random.Random(f"leases/{plan.seed}"))
@@ -70,6 +80,8 @@ class Story:
         self._held: dict[int, int] = {}
         """Places of leases whose use is held back, with the step in which it comes."""
         self._reordered_until = -1
+        self._silent: dict[str, PriceGapPublished] = {}
+        """By market the time without prices that it is in."""
         self._reference = dict.fromkeys(MARKETS, PRICE_MICRO)
         self._documents = {pool: self._first_document(pool) for pool in POOLS}
         self._versions = dict.fromkeys(POOLS, 1)
@@ -82,6 +94,7 @@ class Story:
                 step.events += self._first_accounts()
             begun = self._at[number]
             step.events += self._changed_accounts(number, begun)
+            step.events += self._asked(number, begun)
             step.events += self._prices(number, begun)
             use: list[Event] = []
             if 0 < number <= self._plan.steps:
@@ -106,10 +119,14 @@ class Story:
         """Return the use that is written in time, as the disturbances have it."""
         for each in begun:
             if each.kind is Kind.REORDERED:
-                self._reordered_until = number + each.steps - 1
+                until = number + each.steps - 1
+                self._reordered_until = max(self._reordered_until, until)
+                self.happened[each.kind] += bool(usage)
             if each.kind is Kind.LATE_USAGE:
                 place = each.draw % self._plan.leases
-                self._held[place] = self._come(number + each.steps)
+                comes = self._come(number + each.steps)
+                self._held[place] = max(self._held.get(place, comes), comes)
+                self.happened[each.kind] += any(at == place for at, _ in usage)
         told: list[Event] = []
         for place, record in usage:
             comes = self._held.get(place, number)
@@ -126,18 +143,35 @@ class Story:
         for each in begun:
             if each.kind is Kind.DUPLICATED:
                 again = [r for index, r in enumerate(told) if (index + each.draw) % 3 == 0]
+                self.happened[each.kind] += bool(again)
                 told += again
                 self._later[self._come(number + each.steps)] += again[::2]
         return told
 
     def _prices(self, number: int, begun: list[Disturbance]) -> list[Event]:
-        late: dict[str, Disturbance] = {
-            MARKETS[each.draw % len(MARKETS)]: each
-            for each in begun
-            if each.kind is Kind.LATE_PRICE
-        }
         prices: list[Event] = []
+        late: dict[str, Disturbance] = {}
+        for each in begun:
+            if each.kind not in {Kind.LATE_PRICE, Kind.PRICE_GAP}:
+                continue
+            first = each.draw % len(MARKETS)
+            free = [m for m in MARKETS[first:] + MARKETS[:first] if not self._is_taken(m, late)]
+            if not free:
+                continue
+            self.happened[each.kind] += 1
+            if each.kind is Kind.LATE_PRICE:
+                late[free[0]] = each
+            else:
+                self._silent[free[0]] = self._gap(free[0], number, each)
         for market in MARKETS:
+            gap = self._silent.get(market)
+            if gap is not None:
+                if gap.end_ms > time_ms(number):
+                    continue
+                del self._silent[market]
+                # The cycle that publishes the gap has a price for its end.
+                prices += [gap, self._price(market, number, gap.end_ms)]
+                continue
             if number > 0 and self._chooser.randrange(BETWEEN_ONE_IN) == 0:
                 at_ms = time_ms(number) - self._chooser.randrange(1, STEP_MS)
                 prices.append(self._price(market, number, at_ms))
@@ -152,6 +186,37 @@ class Story:
             else:
                 self._later[comes].append(price)
         return prices
+
+    def _is_taken(self, market: str, late: dict[str, Disturbance]) -> bool:
+        return market in late or market in self._silent
+
+    def _gap(self, market: str, number: int, disturbance: Disturbance) -> PriceGapPublished:
+        comes = self._come(number + disturbance.steps)
+        policies = tuple(PriceGapPolicy)
+        return PriceGapPublished(
+            market=market,
+            cycle=comes,
+            start_ms=time_ms(number),
+            end_ms=time_ms(comes),
+            policy=policies[disturbance.draw // len(MARKETS) % len(policies)],
+        )
+
+    def _asked(self, number: int, begun: list[Disturbance]) -> list[Event]:
+        """Return what finance asks for now, and note what it asks for later.
+
+        A void comes twice: of a draft, which is refused, and of what is issued by then.
+        """
+        asked: list[Event] = []
+        for each in begun:
+            if each.kind is Kind.FINANCE:
+                pool = POOLS[each.draw % len(POOLS)]
+                zone = self._documents[pool].billing.zone
+                requests = requests_of(pool, zone, time_ms(number), each.draw)
+                asked += requests[InvoiceAction.HOLD] + requests[InvoiceAction.VOID]
+                self._later[self._come(number + each.steps)] += requests[InvoiceAction.RELEASE]
+                self._later[self._come(number + ISSUED_STEPS)] += requests[InvoiceAction.VOID]
+                self.happened[each.kind] += 1
+        return asked
 
     def _price(self, market: str, cycle: int, at_ms: int) -> PricePublished:
         moved = self._reference[market] * self._chooser.randint(900_000, 1_110_000) // 1_000_000
@@ -204,6 +269,7 @@ class Story:
             if each.kind is not Kind.ACCOUNT:
                 continue
             pool = POOLS[each.draw % len(POOLS)]
+            self.happened[each.kind] += 1
             self._versions[pool] += 1
             self._documents[pool] = self._next_document(pool)
             changed.append(

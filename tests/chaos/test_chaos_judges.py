@@ -16,7 +16,10 @@ from tests.chaos.rehearsal import rehearse
 from tests.chaos.roles import specs, written_topics
 from tests.chaos.run import audit_faults, twin_faults
 from tests.chaos.twin import barrier_faults, differences
-from walras_contracts.charges import ChargeCredited, ChargeRated
+from walras.audit import report
+from walras_contracts.charges import ChargeCredited, ChargeRated, UsageQuarantined
+from walras_contracts.invoices import InvoicePublished, InvoiceRefused
+from walras_contracts.ledger import LedgerEntryPosted
 from walras_runtime.memory.log import Entry, MemoryLog
 
 SEED = 7
@@ -106,6 +109,82 @@ def test_the_oracle_sees_a_line_that_was_tampered_with(
 def test_the_oracle_sees_a_credit_that_was_tampered_with(fault: str, seen: SeenLog) -> None:
     tampered(seen, fault, ChargeCredited.TYPE, lambda body: body["amount_numerator"] != "0")
     assert len(judge(seen.log).wrong) == 1
+
+
+def test_the_oracle_sees_two_lines_of_one_id_that_differ(seen: SeenLog) -> None:
+    partition, place = first(seen, "charges", ChargeRated.TYPE, lambda _: True)
+    entry = seen.log.entries["charges", partition][place]
+    tampered(seen, "amount", ChargeRated.TYPE, lambda _: True)
+    seen.log.entries["charges", partition].insert(place, entry)
+    verdict = judge(seen.log)
+    assert (len(verdict.lost), len(verdict.doubled), len(verdict.wrong)) == (0, 1, 1)
+
+
+def test_the_oracle_sees_good_use_that_was_quarantined(seen: SeenLog) -> None:
+    entry = Entry(0, "key", UsageQuarantined.TYPE, b"a reason")
+    seen.log.entries["usage.quarantined", 0].insert(0, entry)
+    assert judge(seen.log).faults() == ["good use was quarantined: a reason"]
+
+
+@pytest.mark.parametrize("fault", ["lost", "doubled"])
+@pytest.mark.parametrize(
+    ("topic", "kind"),
+    [
+        ("charges", ChargeRated.TYPE),
+        ("charges", ChargeCredited.TYPE),
+        ("ledger", LedgerEntryPosted.TYPE),
+        ("invoices", InvoicePublished.TYPE),
+    ],
+)
+def test_the_audit_sees_a_record_that_is_lost_or_doubled(
+    topic: str, kind: str, fault: str, seen: SeenLog
+) -> None:
+    partition, place = first(seen, topic, kind, lambda _: True)
+    held = seen.log.entries[topic, partition]
+    if fault == "lost":
+        del held[place]
+    else:
+        held.insert(place, held[place])
+    assert audit_faults(seen)
+
+
+def test_the_audit_sees_a_charge_of_another_amount(seen: SeenLog) -> None:
+    tampered(seen, "amount", ChargeRated.TYPE, lambda body: body["price_micro"] != 0)
+    assert audit_faults(seen)
+
+
+def test_faults_that_the_audit_only_counts_are_faults_too(
+    seen: SeenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "DIFFERENCES_KEPT", 3)
+    for partition in seen.log.partitions("charges"):
+        held = seen.log.entries["charges", partition]
+        held[:] = [entry for entry in held if entry.type != ChargeRated.TYPE]
+    found = audit_faults(seen)
+    assert len(found) > EVENTS // 2
+    assert any(fault.endswith("one more") for fault in found)
+
+
+def test_invoices_are_refused_held_and_voided_and_time_without_prices_is_free(
+    seen: SeenLog,
+) -> None:
+    first(seen, "invoices", InvoiceRefused.TYPE, lambda _: True)
+    first(seen, "invoices", InvoicePublished.TYPE, lambda body: body["held"])
+    first(seen, "invoices", InvoicePublished.TYPE, lambda body: body["state"] == "voided")
+    first(
+        seen,
+        "charges",
+        ChargeRated.TYPE,
+        lambda body: (
+            body["work_class"] == "market" and body["billable"] and not body["price_micro"]
+        ),
+    )
+
+
+def test_the_twin_differs_from_a_log_in_another_order(seen: SeenLog, rehearsed: SeenLog) -> None:
+    held = seen.log.entries["ledger", 0]
+    held[0], held[1] = held[1], held[0]
+    assert len(differences(seen, rehearsed.log, ["ledger"])) == 1
 
 
 def test_the_twin_differs_from_a_log_that_lacks_any_one_record(

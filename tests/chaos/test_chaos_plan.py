@@ -1,6 +1,7 @@
 """The plan of a chaos run and its input are functions of the seed, and hold what they must."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from tests.chaos.plan import (
     Plan,
     plan_of,
 )
+from tests.chaos.session import check_happened
 from tests.chaos.story import STEP_MS, Story, partitions_with_use, time_ms
-from walras_contracts.market import PricePublished
+from tests.chaos.waiting import ChaosError
+from walras_contracts.market import PriceGapPublished, PricePublished
 from walras_contracts.topics import load_topics
 from walras_contracts.work import UsageMetered
 
@@ -127,6 +130,10 @@ def disturbed(plan: Plan) -> Counter[str]:
             if isinstance(event, PricePublished):
                 late_ms = step.barrier.market_time_ms - event.market_time_ms
                 found["late price"] += late_ms >= 2 * STEP_MS
+            elif isinstance(event, PriceGapPublished):
+                found["time without prices"] += 1
+            elif event.TOPIC == "invoices.requests":
+                found["request of finance"] += 1
             elif event.TOPIC == "accounts":
                 versions[event.record_key()] += 1
     found["changed account"] = sum(count - 1 for count in versions.values())
@@ -137,7 +144,36 @@ def test_the_disturbances_of_the_log_are_in_the_input() -> None:
     for seed in range(10):
         found = disturbed(some_plan(seed))
         wanted = {"twice", "late", "out of order", "late price", "changed account"}
+        wanted |= {"time without prices", "request of finance"}
         assert wanted <= {name for name, count in found.items() if count}, (seed, found)
+
+
+@given(SEEDS)
+def test_the_story_counts_each_disturbance_of_the_log_once(seed: int) -> None:
+    plan = plan_of(seed, 3_000, DISTURBANCES)
+    story = Story(plan)
+    assert sum(len(step.events) for step in story) > plan.events
+    assert story.happened == Counter(each.kind for each in plan.of_the_log())
+
+
+def test_a_disturbance_that_did_not_happen_makes_the_run_fail() -> None:
+    plan = some_plan(1)
+    happened = Counter(each.kind for each in plan.disturbances)
+    check_happened(plan, happened)
+    happened[Kind.ZOMBIE] -= 1
+    with pytest.raises(ChaosError, match="did not happen: zombie: 1"):
+        check_happened(plan, happened)
+
+
+def test_a_disturbance_of_the_log_behind_all_use_is_not_counted() -> None:
+    plan = some_plan(1)
+    late = [
+        replace(each, step=plan.steps + 2) if each.kind is Kind.DUPLICATED else each
+        for each in plan.disturbances
+    ]
+    story = Story(replace(plan, disturbances=tuple(late)))
+    assert [*story]
+    assert story.happened[Kind.DUPLICATED] == 0
 
 
 def test_input_without_disturbances_has_none_of_them() -> None:

@@ -6,8 +6,6 @@ read them.
 """
 
 import argparse
-import json
-import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,17 +14,13 @@ from pathlib import Path
 if __package__ in {None, ""}:  # started as a script: the checkout is not on the path then
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from rich.console import Console
-
+from tests.performance.command import Say, bench_parser, run_bench
 from tests.performance.cycle_time import CyclePlan, measure_cycles
 from tests.performance.fleet_cycle import measure_fleet
 from tests.performance.fleet_figures import FleetPlan
 from tests.performance.intake_rate import IntakePlan, measure_intake
 from tests.performance.machine import commit, this_machine
-from tests.performance.outside import BenchError
-from tests.performance.results import HISTORY, Results, append, show
-from walras.processes import ProcessError
-from walras_launcher import LauncherError
+from tests.performance.results import Results, show
 
 PARTS = ("intake", "cycles", "fleet")
 
@@ -74,31 +68,16 @@ def quick_plan(seed: int) -> Plan:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the bench; return the exit code: 0 done, 1 not."""
-    options = _parser().parse_args(argv)
-    messages = Console(stderr=True, highlight=False, soft_wrap=True)
-    # A broker that has just started answers some requests with "not leader yet"; what the client
-    # cannot repair by asking again it raises.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-    try:
-        results = _run(options, messages)
-    except (BenchError, ProcessError, LauncherError) as error:
-        messages.print(f"bench: {error.code}: {error}", markup=False)
-        return 1
-    document = results.document()
-    history = options.history or (None if _is_partial(options) else HISTORY)
-    if history is not None:
-        append(document, history)
-    if options.json:
-        sys.stdout.write(json.dumps(document) + "\n")
-    else:
-        show(results, Console())
-    return 0
+    parser = bench_parser("bench", __doc__ or "", PARTS, "jobs and limits")
+    parser.add_argument(
+        "--jobs", type=int, nargs="+", metavar="N", help="only these queue lengths; not recorded"
+    )
+    options = parser.parse_args(argv)
+    partial = options.quick or set(options.only) != set(PARTS) or options.jobs is not None
+    return run_bench(options, lambda say: _run(options, say), show, is_partial=partial)
 
 
-def _run(options: argparse.Namespace, messages: Console) -> Results:
-    def say(line: str) -> None:
-        messages.print(f"bench: {line}", markup=False)
-
+def _run(options: argparse.Namespace, say: Say) -> Results:
     machine = this_machine()
     say(machine.describe())
     plan = (quick_plan if options.quick else full_plan)(options.seed)
@@ -117,32 +96,6 @@ def _run(options: argparse.Namespace, messages: Console) -> Results:
         cycles=tuple(measure_cycles(each, say) for each in sizes if "cycles" in options.only),
         fleet=tuple(measure_fleet(each, say) for each in fleets if "fleet" in options.only),
     )
-
-
-def _is_partial(options: argparse.Namespace) -> bool:
-    """Whether the run's figures do not belong in the history of all."""
-    return options.quick or set(options.only) != set(PARTS) or options.jobs is not None
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small numbers, below a minute")
-    parser.add_argument("--json", action="store_true", help="print one JSON line, no tables")
-    parser.add_argument("--seed", type=int, default=1, help="of jobs and limits (1)")
-    parser.add_argument(
-        "--only", choices=PARTS, nargs="+", default=PARTS, help="measure a part; not recorded"
-    )
-    parser.add_argument(
-        "--jobs", type=int, nargs="+", metavar="N", help="only these queue lengths; not recorded"
-    )
-    parser.add_argument(
-        "--history",
-        type=Path,
-        metavar="FILE",
-        help="append the JSON line to this file, whatever was run (docs/bench/history.jsonl, "
-        "where everything is measured in full)",
-    )
-    return parser
 
 
 if __name__ == "__main__":

@@ -4,10 +4,8 @@
 """
 
 import argparse
-import json
-import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,18 +13,13 @@ from typing import Final
 if __package__ in {None, ""}:  # started as a script: the checkout is not on the path then
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from rich.console import Console
-
 from tests.performance.billing_growth import GrowthPlan, measure_growth
 from tests.performance.billing_rate import RatePlan, measure_rate
 from tests.performance.billing_restart import RestartPlan, measure_restart
 from tests.performance.billing_results import BillingResults, show
 from tests.performance.billing_settlement import SettlementPlan, measure_settlement
+from tests.performance.command import Say, bench_parser, run_bench
 from tests.performance.machine import commit, this_machine
-from tests.performance.outside import BenchError
-from tests.performance.results import HISTORY, append
-from walras.processes import ProcessError
-from walras_launcher import LauncherError
 
 PARTS: Final = ("rate", "growth", "settlement", "restart")
 
@@ -73,33 +66,13 @@ def quick_plan(seed: int) -> Plan:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the bench; return the exit code: 0 measured, 1 not."""
-    options = _parser().parse_args(argv)
-    messages = Console(stderr=True, highlight=False, soft_wrap=True)
-    # A broker that has just started answers some requests with "not leader yet"; what the client
-    # cannot repair by asking again it raises.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-
-    def say(line: str) -> None:
-        messages.print(f"bench: {line}", markup=False)
-
-    try:
-        results = _run(options, say)
-    except (BenchError, ProcessError, LauncherError) as error:
-        say(f"{error.code}: {error}")
-        return 1
-    document = results.document()
+    parser = bench_parser("bench-billing", __doc__ or "", PARTS, "leases and limits")
+    options = parser.parse_args(argv)
     partial = options.quick or set(options.only) != set(PARTS)
-    history = options.history or (None if partial else HISTORY)
-    if history is not None:
-        append(document, history)
-    if options.json:
-        sys.stdout.write(json.dumps(document) + "\n")
-    else:
-        show(results, Console())
-    return 0
+    return run_bench(options, lambda say: _run(options, say), show, is_partial=partial)
 
 
-def _run(options: argparse.Namespace, say: Callable[[str], None]) -> BillingResults:
+def _run(options: argparse.Namespace, say: Say) -> BillingResults:
     machine = this_machine()
     say(machine.describe())
     plan = (quick_plan if options.quick else full_plan)(options.seed)
@@ -116,26 +89,6 @@ def _run(options: argparse.Namespace, say: Callable[[str], None]) -> BillingResu
         settlement=measure_settlement(plan.settlement, say) if "settlement" in only else None,
         restart=measure_restart(plan.restart, say) if "restart" in only else None,
     )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="bench-billing", description=(__doc__ or "").splitlines()[0]
-    )
-    parser.add_argument("--quick", action="store_true", help="small numbers, below a minute")
-    parser.add_argument("--json", action="store_true", help="print one JSON line, no tables")
-    parser.add_argument("--seed", type=int, default=1, help="of leases and limits (1)")
-    parser.add_argument(
-        "--only", choices=PARTS, nargs="+", default=PARTS, help="measure a part; not recorded"
-    )
-    parser.add_argument(
-        "--history",
-        type=Path,
-        metavar="FILE",
-        help="append the JSON line to this file, whatever was run (docs/bench/history.jsonl, "
-        "where everything is measured in full)",
-    )
-    return parser
 
 
 if __name__ == "__main__":

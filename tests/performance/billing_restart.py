@@ -9,16 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
-from tests.performance.billing_process import BILLING, running, start_again
+from tests.performance.billing_process import BILLING, begin, feed, running_billing, start_again
 from tests.performance.billing_workload import BillingSize, BillingWorkload
 from tests.performance.outside import BenchError
 from tests.performance.process_time import CpuMeter
 from tests.performance.samples import Spread, spread
 from walras_contracts.charges import ChargeRated
 from walras_launcher.kafka import Jit
-from walras_runtime.kafka.log_reading import read_all
-from walras_runtime.kafka.wire import parse_message
-from walras_runtime.records import Record
 
 AHEAD = 4
 """So many minutes are written before the first of them has been rated."""
@@ -63,15 +60,14 @@ async def _measure(plan: RestartPlan, say: Callable[[str], None]) -> RestartFigu
     workload = BillingWorkload(BillingSize(plan.leases, plan.teams, plan.pools, plan.seed))
     leases = range(plan.leases)
     walls, cpus, others = [], [], []
-    async with running(BILLING, plan.jit) as run:
-        await run.writer.events(workload.documents())
-        await run.end_step(workload, 0)
+    async with running_billing(BILLING, plan.jit) as run:
+        await begin(run, workload)
         for number in range(1, plan.minutes + 1):
-            await run.feed(workload, number, leases)
+            await feed(run, workload, number, leases)
             await run.watch.wait(max(0, number - AHEAD))
         # A minute without use: the grace of the last one is over.
         last = plan.minutes + 1
-        await run.feed(workload, last, range(0))
+        await feed(run, workload, last, range(0))
         await run.watch.wait(last)
         charges = plan.leases * plan.minutes
         say(f"{charges:,} charges are written")
@@ -84,12 +80,9 @@ async def _measure(plan: RestartPlan, say: Callable[[str], None]) -> RestartFigu
             others.append(meter.used()["others"] / walls[-1])
             say(f"ready again after {walls[-1]:.2f} s, {cpu_s:.2f} s of CPU")
             last += 1
-            await run.feed(workload, last, range(0))
+            await feed(run, workload, last, range(0))
             await run.watch.wait(last)
-        topic = run.topics[ChargeRated.TOPIC]
-        messages = await read_all(run.bootstrap, topic.full_name, range(topic.partitions))
-        items = (parse_message(message, topic.name) for message in messages)
-        found = sum(isinstance(i, Record) and i.type == ChargeRated.TYPE for i in items)
+        found = sum(r.type == ChargeRated.TYPE for r in await run.records(ChargeRated.TOPIC))
         if found != charges:
             raise BenchError(f"{found} charges were written, not {charges}")
     return RestartFigures(

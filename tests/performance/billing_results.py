@@ -2,19 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from time import gmtime, strftime
 from typing import Any, Final, Literal
 
 from rich.console import Console
 from rich.table import Table
 
 from tests.performance.billing_growth import GrowthFigures
-from tests.performance.billing_rate import Rate, RateFigures
+from tests.performance.billing_rate import RateFigures
 from tests.performance.billing_restart import RestartFigures
 from tests.performance.billing_settlement import SettlementFigures
-from tests.performance.machine import Machine
+from tests.performance.measured import RATE_COLUMNS, Measured, rate_cells, show_others
 from tests.performance.samples import Spread
-from walras_runtime.clock import wall_ms
 
 LAYOUT: Final = 1
 """Changes when a field of the JSON line changes its meaning."""
@@ -27,8 +25,6 @@ MOST_SETTLEMENT_MS: Final = 5_000
 SETTLEMENT_TEAMS: Final = 100_000
 MOST_RESTART_MS: Final = 10_000
 RESTART_CHARGES: Final = 1_000_000
-SHARED_CORES: Final = 0.1
-"""Above this the clock also times the other programs of the machine."""
 
 Outcome = Literal["met", "missed", "not measured"]
 
@@ -51,15 +47,10 @@ class Judgement:
         return "met" if kept else "missed"
 
 
-@dataclass(frozen=True, slots=True)
-class BillingResults:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BillingResults(Measured):
     """All figures of a run, with what they were measured on."""
 
-    machine: Machine
-    commit: str
-    changed_files: bool
-    quick: bool
-    seed: int
     rate: RateFigures | None = None
     growth: tuple[GrowthFigures, ...] = ()
     settlement: SettlementFigures | None = None
@@ -113,19 +104,14 @@ class BillingResults:
         return {
             "layout": LAYOUT,
             "bench": "billing",
-            "at": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(wall_ms() / 1000)),
-            **asdict(self),
+            **self.values(),
             "bounds": [{**asdict(j), "outcome": j.outcome} for j in self.judgements()],
         }
 
 
 def show(results: BillingResults, console: Console) -> None:
     """Print the tables."""
-    console.print(results.machine.describe(), highlight=False, soft_wrap=True)
-    changed = " with changed files" if results.changed_files else ""
-    console.print(f"commit {results.commit or 'unknown'}{changed}, seed {results.seed}")
-    if results.quick:
-        console.print("quick: checks that the bench works; the figures mean nothing")
+    results.show_head(console)
     if results.rate is not None:
         console.print(_rate_table(results.rate))
     rows = [
@@ -147,11 +133,7 @@ def show(results: BillingResults, console: Console) -> None:
             table.add_row(*row)
         console.print(table)
     console.print(_bounds_table(results.judgements()))
-    if results.others_cores > SHARED_CORES:
-        console.print(
-            f"Other programs kept up to {results.others_cores:.1f} cores busy: what the clock says "
-            "is theirs too; CPU figures hold better."
-        )
+    show_others(results.others_cores, console)
 
 
 def _rate_table(figures: RateFigures) -> Table:
@@ -159,23 +141,16 @@ def _rate_table(figures: RateFigures) -> Table:
         title=f"Billing on one core: {figures.events_per_run:,} events, {figures.teams} teams\n"
         f"{figures.events_per_barrier:,} a barrier, median of {figures.runs}"
     )
-    for name in ("", "events/s", "spread", "events/CPU s", "spread", "others, cores"):
+    for name in RATE_COLUMNS:
         table.add_column(name, justify="right")
     named = (("billing", figures.billing), ("decode, encode", figures.copy))
     for name, rate in (*named, ("no-op", figures.noop)):
-        table.add_row(name, *_rate_cells(rate))
+        table.add_row(name, *rate_cells(rate))
     wall, cpu = f"{figures.ratio_wall:.2f}", f"{figures.ratio_cpu:.2f}"
     table.add_row("÷ decode, encode", wall, "", cpu, "", "")
     wall, cpu = f"{figures.noop_ratio_wall:.2f}", f"{figures.noop_ratio_cpu:.2f}"
     table.add_row("÷ no-op", wall, "", cpu, "", "")
     return table
-
-
-def _rate_cells(rate: Rate) -> list[str]:
-    cells = []
-    for figure in (rate.events_per_s, rate.events_per_cpu_s):
-        cells += [f"{figure.median:,.0f}", f"{figure.spread_percent:.0f} %"]
-    return [*cells, f"{rate.others_cores:.2f}"]
 
 
 def _row(what: str, figure: Spread) -> list[str]:

@@ -12,17 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
-from tests.performance.billing_process import BILLING, Running, running
+from tests.performance.billing_process import BILLING, begin, end_step, running_billing, write
 from tests.performance.billing_workload import BillingSize, BillingWorkload
+from tests.performance.one_process import Running
 from tests.performance.outside import BenchError
 from tests.performance.process_time import CpuMeter
 from tests.performance.samples import Spread, spread
 from walras_contracts.charges import ChargeRated
 from walras_contracts.money import BalancePublished
+from walras_contracts.work import UsageMetered, WorkClass
 from walras_launcher.kafka import Jit
-from walras_runtime.kafka.log_reading import read_all
-from walras_runtime.kafka.wire import parse_message
-from walras_runtime.records import Record
 
 MINUTES = 5
 """Between two settlements."""
@@ -67,9 +66,8 @@ def measure_settlement(plan: SettlementPlan, say: Callable[[str], None]) -> Sett
 async def _measure(plan: SettlementPlan, say: Callable[[str], None]) -> SettlementFigures:
     workload = BillingWorkload(BillingSize(plan.teams, plan.teams, plan.pools, plan.seed))
     walls, cpus, others = [], [], []
-    async with running(BILLING, plan.jit) as run:
-        await run.writer.events(workload.documents())
-        await run.end_step(workload, 0)
+    async with running_billing(BILLING, plan.jit) as run:
+        await begin(run, workload)
         for number in range(1, plan.settlements * MINUTES + GRACE_MINUTES + 1):
             use = number % MINUTES == USE_AFTER
             if (number - GRACE_MINUTES) % MINUTES or number < MINUTES:
@@ -84,7 +82,7 @@ async def _measure(plan: SettlementPlan, say: Callable[[str], None]) -> Settleme
             cpus.append(used["service"])
             others.append(used["others"] / walls[-1])
             say(f"settled {plan.teams:,} teams in {walls[-1]:.2f} s, {cpus[-1]:.2f} s of CPU")
-        await _check(run, plan)
+        await _check(run, workload, plan)
     return SettlementFigures(
         teams=plan.teams,
         settlements=plan.settlements,
@@ -97,24 +95,29 @@ async def _measure(plan: SettlementPlan, say: Callable[[str], None]) -> Settleme
 async def _minute(run: Running, workload: BillingWorkload, number: int, *, use: bool) -> None:
     if use:
         outputs = workload.usage(number, range(workload.size.leases), number // MINUTES)
-        await run.write(outputs)
+        await write(run, outputs)
     await run.writer.events(workload.prices(number))
-    await run.end_step(workload, number)
+    await end_step(run, workload, number)
 
 
-async def _check(run: Running, plan: SettlementPlan) -> None:
-    """Check that every team was settled at every boundary, and has spent something at the last."""
-    topic = run.topics[BalancePublished.TOPIC]
-    messages = await read_all(run.bootstrap, topic.full_name, range(topic.partitions))
-    items = (parse_message(message, topic.name) for message in messages)
+async def _check(run: Running, workload: BillingWorkload, plan: SettlementPlan) -> None:
+    """Check that every team was settled at every boundary, and all that pay had paid by the last.
+
+    Opportunistic use is free.
+    """
     balances = [
-        BalancePublished.model_validate_json(item.value or b"")
-        for item in items
-        if isinstance(item, Record)
+        BalancePublished.model_validate_json(record.value or b"")
+        for record in await run.records(BalancePublished.TOPIC)
     ]
     settled = Counter(balance.boundary_ms for balance in balances)
     # The boundary at which the run begins is settled too.
     if set(settled.values()) != {plan.teams} or len(settled) != plan.settlements + 1:
         raise BenchError(f"balances by boundary: {dict(settled)}")
-    if not any(each.spent_micro for each in balances):
-        raise BenchError("nobody has spent anything")
+    paid = {b.team for b in balances if b.boundary_ms == max(settled) and b.spent_micro}
+    use = (
+        UsageMetered.model_validate_json(output.payload or b"")
+        for output in workload.usage(USE_AFTER, range(plan.teams), 0)
+    )
+    pay = {each.team for each in use if each.work_class is not WorkClass.OPPORTUNISTIC}
+    if paid != pay:
+        raise BenchError(f"{len(paid)} teams have spent something, not {len(pay)}")

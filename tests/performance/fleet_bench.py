@@ -18,8 +18,9 @@ from rich.console import Console
 from tests.performance.fleet_cycle import measure_fleet
 from tests.performance.fleet_figures import FleetPlan
 from tests.performance.machine import commit, this_machine
+from tests.performance.measured import HISTORY, append
 from tests.performance.outside import BenchError
-from tests.performance.results import HISTORY, Results, append, show
+from tests.performance.results import Results, show
 from walras.processes import ProcessError
 from walras_launcher import LauncherError
 

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,14 +13,12 @@ from tests.performance import fleet_profile
 from tests.performance.machine import ROOT
 from tests.performance.metrics import Totals, totals
 from tests.performance.outside import BenchError, looker
-from tests.performance.process_time import cpu_seconds
+from tests.performance.readiness import wait_until_ready
 from walras.demo.services import MODULES
 from walras.processes import Service, Supervisor
 from walras_launcher.ports import PortReservation
 
 KIB_PER_MIB = 1024
-READY_POLL_S = 0.02
-READY_WITHIN_S = 600.0
 COUNTED_WITHIN_S = 10.0
 COUNTED_POLL_S = 0.005
 
@@ -52,13 +48,7 @@ class Clearing:
 
     async def ready(self) -> tuple[float, float]:
         """Wait until it is ready; return the seconds that took from now, and its CPU seconds."""
-        began = perf_counter()
-        while not await asyncio.to_thread(_answers, f"http://127.0.0.1:{self.port}/readyz"):
-            self.look()
-            if perf_counter() - began > READY_WITHIN_S:
-                raise BenchError("clearing does not become ready")
-            await asyncio.sleep(READY_POLL_S)
-        return perf_counter() - began, cpu_seconds(self.pid)
+        return await wait_until_ready("clearing", self.port, self.pid, self.look)
 
     async def counted(self, steps: int) -> Totals:
         """Return its metrics once it has counted so many steps.
@@ -109,14 +99,6 @@ async def clearing(bootstrap: str, logs: Path, profile: Path | None) -> AsyncIte
             yield Clearing(supervisor, reserved.port, profile is not None)
         finally:
             await asyncio.to_thread(supervisor.stop)
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=READY_WITHIN_S) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, ConnectionError):
-        return False
 
 
 def _kib(pid: int, name: str) -> int:

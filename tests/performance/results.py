@@ -1,10 +1,6 @@
 """What a run gave: as one JSON document, as tables, as a line of the history."""
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from time import gmtime, strftime
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from rich.console import Console
@@ -13,30 +9,21 @@ from rich.table import Table
 from tests.performance.cycle_time import CycleFigures
 from tests.performance.fleet_figures import FleetFigures
 from tests.performance.fleet_report import show_fleet
-from tests.performance.intake_rate import IntakeFigures, Rate
-from tests.performance.machine import ROOT, Machine
-from walras_runtime.clock import wall_ms
+from tests.performance.intake_rate import IntakeFigures
+from tests.performance.measured import RATE_COLUMNS, Measured, rate_cells, show_others
 
-HISTORY = ROOT / "docs" / "bench" / "history.jsonl"
 LAYOUT = 1
 """Changes when a field of the JSON line changes its meaning."""
 GOAL_JOBS = 10_000
 GOAL_MS = 1_000
-SHARED_CORES = 0.1
-"""Above this the clock also times the other programs of the machine."""
 
 Goal = Literal["met", "missed", "not measured"]
 
 
-@dataclass(frozen=True, slots=True)
-class Results:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results(Measured):
     """All figures of a run, with what they were measured on."""
 
-    machine: Machine
-    commit: str
-    changed_files: bool
-    quick: bool
-    seed: int
     intake: IntakeFigures | None
     cycles: tuple[CycleFigures, ...]
     fleet: tuple[FleetFigures, ...] = ()
@@ -61,26 +48,14 @@ class Results:
         """Return the content of the JSON line."""
         return {
             "layout": LAYOUT,
-            "at": strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(wall_ms() / 1000)),
-            **asdict(self),
+            **self.values(),
             "p50_at_10000_jobs_below_1_s": self.goal,
         }
 
 
-def append(document: Mapping[str, Any], history: Path) -> None:
-    """Add a line to the history."""
-    history.parent.mkdir(parents=True, exist_ok=True)
-    with history.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(document, separators=(",", ":")) + "\n")
-
-
 def show(results: Results, console: Console) -> None:
     """Print the tables."""
-    console.print(results.machine.describe(), highlight=False, soft_wrap=True)
-    changed = " with changed files" if results.changed_files else ""
-    console.print(f"commit {results.commit or 'unknown'}{changed}, seed {results.seed}")
-    if results.quick:
-        console.print("quick: checks that the bench works; the figures mean nothing")
+    results.show_head(console)
     if results.intake is not None:
         console.print(_intake_table(results.intake))
     if results.cycles:
@@ -88,11 +63,7 @@ def show(results: Results, console: Console) -> None:
         console.print(_cpu_table(results.cycles))
     if results.fleet:
         show_fleet(results.fleet, console)
-    if results.others_cores > SHARED_CORES:
-        console.print(
-            f"Other programs kept up to {results.others_cores:.1f} cores busy: what the clock says "
-            "is theirs too; CPU figures hold better."
-        )
+    show_others(results.others_cores, console)
     console.print(f"p50 at {GOAL_JOBS:,} queued jobs below {GOAL_MS / 1000:g} s: {results.goal}")
 
 
@@ -101,19 +72,12 @@ def _intake_table(figures: IntakeFigures) -> Table:
         title=f"Intake on one core: {figures.events_per_run:,} submissions, {figures.teams} teams\n"
         f"{figures.batch:,} a barrier, median of {figures.runs}"
     )
-    for name in ("", "events/s", "spread", "events/CPU s", "spread", "others, cores"):
+    for name in RATE_COLUMNS:
         table.add_column(name, justify="right")
     for name, rate in (("intake", figures.intake), ("decode, encode", figures.rival)):
-        table.add_row(name, *_rate_cells(rate))
+        table.add_row(name, *rate_cells(rate))
     table.add_row("ratio", f"{figures.ratio_wall:.2f}", "", f"{figures.ratio_cpu:.2f}", "", "")
     return table
-
-
-def _rate_cells(rate: Rate) -> list[str]:
-    cells = []
-    for figure in (rate.events_per_s, rate.events_per_cpu_s):
-        cells += [f"{figure.median:,.0f}", f"{figure.spread_percent:.0f} %"]
-    return [*cells, f"{rate.others_cores:.2f}"]
 
 
 def _cycle_table(all_figures: tuple[CycleFigures, ...]) -> Table:

@@ -1,9 +1,6 @@
 """The bench works: it starts what it needs, measures everything, and does not fool itself."""
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +10,9 @@ from tests.performance.machine import ROOT
 from tests.performance.metrics import Totals
 from tests.performance.outside import BenchError
 from tests.performance.process_time import CpuMeter, cpu_seconds
+from tests.performance.quick_run import quick_run
 from tests.performance.samples import p99, percentile, spread
 from tests.performance.workload import Workload
-from walras_launcher import LauncherError, prepare_kafka
-from walras_launcher.pytest_plugin import missing
 
 BENCH = ROOT / "tests" / "performance" / "bench.py"
 PER_CYCLE = {"intake", "capacity", "clearing", "broker", "bench"}
@@ -24,24 +20,8 @@ PER_CYCLE = {"intake", "capacity", "clearing", "broker", "bench"}
 
 @pytest.mark.broker
 def test_a_quick_run_measures_everything_on_a_real_broker(tmp_path: Path) -> None:
-    try:
-        prepare_kafka()
-    except LauncherError as error:
-        missing("broker", error)
-    history = tmp_path / "history.jsonl"
-    run = subprocess.run(
-        [sys.executable, str(BENCH), "--quick", "--json", "--history", str(history)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    document = json.loads(run.stdout)
-    assert [json.loads(line) for line in history.read_text("utf-8").splitlines()] == [document]
-    assert document["quick"] is True
+    document = quick_run(BENCH, tmp_path)
     assert document["p50_at_10000_jobs_below_1_s"] == "not measured"
-    assert all(document["machine"].values())
     _check_intake(document["intake"])
     assert [figures["jobs"] for figures in document["cycles"]] == [400]
     for figures in document["cycles"]:

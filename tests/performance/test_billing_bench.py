@@ -1,7 +1,5 @@
 """The billing bench works: it measures everything, and gives no figures of work left undone."""
 
-import json
-import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -30,12 +28,11 @@ from tests.performance.billing_workload import (
 )
 from tests.performance.machine import ROOT, Machine
 from tests.performance.outside import BenchError
+from tests.performance.quick_run import quick_run
 from tests.performance.samples import Spread
 from walras_billing.handlers import BillingStage
 from walras_contracts.charges import ChargeRated
 from walras_contracts.work import UsageMetered
-from walras_launcher import LauncherError, prepare_kafka
-from walras_launcher.pytest_plugin import missing
 from walras_runtime.records import Record, Step, StepResult
 
 BENCH = ROOT / "tests" / "performance" / "billing_bench.py"
@@ -45,23 +42,8 @@ GROWTH = GrowthPlan(leases=(40,), events=10, settle=1, steps=2, teams=8, pools=2
 
 @pytest.mark.broker
 def test_a_quick_run_measures_everything_on_a_real_broker(tmp_path: Path) -> None:
-    try:
-        prepare_kafka()
-    except LauncherError as error:
-        missing("broker", error)
-    history = tmp_path / "history.jsonl"
-    run = subprocess.run(
-        [sys.executable, str(BENCH), "--quick", "--json", "--history", str(history)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    document = json.loads(run.stdout)
-    assert [json.loads(line) for line in history.read_text("utf-8").splitlines()] == [document]
-    assert (document["bench"], document["quick"]) == ("billing", True)
-    assert all(document["machine"].values())
+    document = quick_run(BENCH, tmp_path)
+    assert document["bench"] == "billing"
     assert {bound["outcome"] for bound in document["bounds"]} == {"not measured"}
     rate = document["rate"]
     for name in ("billing", "copy", "noop"):
