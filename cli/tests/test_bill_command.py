@@ -99,6 +99,19 @@ def test_use_is_own_and_shared_in_the_proportion_of_its_pools_quota_in_each_cycl
     assert found["own_macc_ms"] == (750 + 750) * HOUR_MS
 
 
+def test_a_market_that_is_off_or_without_the_pool_has_no_shares() -> None:
+    found = document(
+        charge(0, 4 * HOUR_MS, MICRO),
+        cycle(0, p=(250, 1000)),
+        cycle(HOUR_MS, MarketState.OFF),
+        cycle(2 * HOUR_MS, p=(1000, 1000)),
+        cycle(3 * HOUR_MS, q=(9, 9)),
+    )["total"]
+    assert found["unattributed_macc_ms"] == 2 * 1000 * HOUR_MS
+    assert found["shared_macc_ms"] == (250 + 1000) * HOUR_MS
+    assert found["own_macc_ms"] == 750 * HOUR_MS
+
+
 def test_time_that_costs_nothing_is_told_apart_by_why() -> None:
     found = document(
         charge(0, HOUR_MS, 0, job="free", work_class=WorkClass.OPPORTUNISTIC),
@@ -290,3 +303,16 @@ def test_the_command_prints_the_bill_as_json_and_for_people(tmp_path: Path) -> N
     refused = walras("bill", "nobody", "--file", str(file))
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr == "walras bill: no charge of team nobody is there\n"
+
+
+def test_what_was_corrected_before_the_window_is_known_to_what_reaches_into_it() -> None:
+    first = charge(0, 60, 5)
+    lines = (
+        first,
+        correction(first, 0, 20, price_micro=7, previous_price_micro=5),
+        correction(first, 20, 60, price_micro=7, previous_price_micro=5),
+        correction(first, 0, 60, price_micro=9, previous_price_micro=7),
+    )
+    found = total(*lines, window=Window(30, 60))
+    assert found.use_numerator == paid_numerator(found) == 9 * first.quantity_macc * 30 * MICRO
+    assert total(*lines).use_numerator == 9 * first.quantity_macc * 60 * MICRO

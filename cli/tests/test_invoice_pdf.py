@@ -66,6 +66,14 @@ def test_a_name_that_is_too_long_for_its_column_goes_on_below_and_is_not_cut() -
     assert "..." not in text
 
 
+def test_a_title_that_is_too_long_goes_on_below_instead_of_through_the_state() -> None:
+    given = invoice(invoice_line("usage", 1), team="team-" + "w" * 58)
+    (text,) = texts(given)
+    (first,) = [line for line in text.splitlines() if line.startswith("Invoice:")]
+    assert "October 2025" not in first
+    assert "".join(sheet_of(given).title.split()) in "".join(text.split())
+
+
 def test_letters_that_the_fonts_lack_are_written_as_code_points() -> None:
     assert printable("Zürich 中 ű") == "Zürich \\u4e2d \\u0171"
     (text,) = texts(invoice(state="voided", reason="中"))

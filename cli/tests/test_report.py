@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from walras.billing_log.amounts import half_even
 from walras.report import LogRecord, ReportError, build_report, context_of
 from walras.report.series import Bins, nearest_rank
 from walras.report.testing import CONTEXT, START, S, tiny_log
-from walras.report.usage import half_even
 from walras.scenario import load_scenario
 from walras.trace import load_window
 

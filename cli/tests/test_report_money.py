@@ -92,6 +92,13 @@ def test_the_jobs_of_a_team_stand_by_cost_with_corrections_and_credits() -> None
     assert [job["job"] for job in jobs["b"]] == ["j3"], "what costs nothing is not among them"
 
 
+def test_a_job_of_minutes_is_not_shown_as_paid_for_no_time() -> None:
+    html = page(build_report(CONTEXT, tiny_log()))
+    row = next(part for part in html.split("<tr") if ">j1<" in part)
+    # 4 accelerators for 90 s, a third of the money for each 30 s.
+    assert "<td>0.10</td><td>0.00</td>" in row
+
+
 def test_at_most_ten_jobs_of_a_team_are_shown_equal_ones_by_name() -> None:
     log = LogMaker()
     for number in range(30):

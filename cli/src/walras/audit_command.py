@@ -12,9 +12,9 @@ from rich.console import Console
 
 from walras.archive.progress import progress_bar
 from walras.audit import AuditError, AuditLog, AuditRules, audit
-from walras.audit.broker_log import broker_log
 from walras.audit.display import report_lines, report_tables
 from walras.audit.log_directory import DirectoryLog, save_log
+from walras.audit_broker import broker_log
 from walras.instance_arguments import say
 
 DEFAULTS: Final = AuditRules()
@@ -65,9 +65,10 @@ def add_audit_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPa
             f"--{name}",
             dest=f"{name.replace('-', '_')}_ms",
             type=_duration,
-            default=_setting(variable, default),
+            # As text: what the environment says is judged as what a user says.
+            default=os.environ.get(variable) or (None if default is None else str(default)),
             metavar="MS",
-            help=f"what billing was set to (default: {variable}, else %(default)s)",
+            help=f"what billing was set to (default: {variable}, else {_shown(default)})",
         )
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.set_defaults(run=run_audit)
@@ -118,13 +119,10 @@ def _log(arguments: argparse.Namespace) -> Iterator[AuditLog]:
 
 
 def _duration(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("must be 0 or more")
-    return value
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of ms")
+    return int(text)
 
 
-def _setting(name: str, default: int | None) -> int | None:
-    """Return billing's own setting where the environment has it, else its default."""
-    text = os.environ.get(name, "")
-    return int(text) if text.isdigit() else default
+def _shown(default: int | None) -> str:
+    return "no limit" if default is None else str(default)

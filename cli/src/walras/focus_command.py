@@ -31,8 +31,10 @@ teams sub accounts, jobs resources, markets SKUs. The list price is the referenc
 EPILOG: Final = f"""\
 The columns and their rules: docs/billing.md. Reads invoices, charges with their barriers, prices.
 
-{FILE_FORM} Charges need their barriers, partition by partition, where an invoice was issued: what
-lies behind one is a correction.
+{FILE_FORM}
+
+Here barriers count: where an invoice was issued, charges need theirs, partition by partition; what
+lies behind the one by which it was due is a correction.
 
 exit codes: 0 exported; 2 bad input: nothing to read from, charges that are not what the invoices
 sum up (named), a folder that cannot be written. Then the files are as they were.

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,21 +17,19 @@ from walras.archive.recorded_cycle import (
     grouped,
     place_of,
 )
+from walras.log_partitions import partition_batches, partition_consumer, pulled
 from walras_contracts.market import CycleFramed, CycleRecorded
 from walras_contracts.registry import UndecodableError, UnknownVersionError, decode_inner, model_of
 from walras_contracts.topics import Topic, load_topics
 from walras_runtime.errors import BrokerUnavailableError
-from walras_runtime.kafka.log_reading import ends, plain_consumer
+from walras_runtime.kafka.log_reading import ends
 from walras_runtime.kafka.topics_admin import partition_counts
 from walras_runtime.kafka.wire import BarrierMark, parse_message
 from walras_runtime.records import Record
 
 ACCEPTED: Final = frozenset({CycleRecorded.TYPE, CycleFramed.TYPE})
-POLL_MS: Final = 100
 BATCH_RECORDS: Final = 200
 """A part of a frame has up to 512 KB: so many records at once are 100 MB at most."""
-STALL_S: Final = 30.0
-"""Nothing arrives for so long although there is more: the broker is gone, not slow."""
 
 
 @dataclass
@@ -80,28 +78,20 @@ def cycles_of_log(bootstrap: str, progress: Progress) -> Iterator[RecordedCycle]
     ArchiveError
         The broker does not answer, its topics are others, or a record cannot be read.
     """
-    with asyncio.Runner() as runner:
-        steps = _steps_of_log(bootstrap, _Reading(progress))
+    with (
+        asyncio.Runner() as runner,
+        closing(pulled(runner, _steps_of_log(bootstrap, _Reading(progress)))) as steps,
+    ):
         try:
-            while True:
-                try:
-                    step = runner.run(_next(steps))
-                except StopAsyncIteration:
-                    return
+            for step in steps:
                 yield from grouped(sorted(step.events, key=_order), oldest=step.oldest)
         except (KafkaError, BrokerUnavailableError, OSError) as error:
             raise ArchiveError(f"the broker {bootstrap} does not answer: {error}") from error
-        finally:
-            runner.run(steps.aclose())
 
 
 def _order(event: RecordedEvent) -> tuple[int, str, int]:
     cycle, part = place_of(event)
     return cycle, event.market, part
-
-
-async def _next(steps: AsyncGenerator[_Step, None]) -> _Step:
-    return await anext(steps)
 
 
 async def _steps_of_log(bootstrap: str, reading: _Reading) -> AsyncGenerator[_Step, None]:
@@ -112,7 +102,7 @@ async def _steps_of_log(bootstrap: str, reading: _Reading) -> AsyncGenerator[_St
     async with AsyncExitStack() as stack:
         streams = []
         for topic in (heads, parts):
-            consumer = await stack.enter_async_context(plain_consumer(bootstrap))
+            consumer = await stack.enter_async_context(partition_consumer(bootstrap))
             stream = _steps(consumer, topic, reading)
             stack.push_async_callback(stream.aclose)
             streams.append(stream)
@@ -168,27 +158,12 @@ async def _steps(
 async def _messages(
     consumer: AIOKafkaConsumer, tp: TopicPartition, begin: int, reading: _Reading
 ) -> AsyncGenerator[Any, None]:
-    # Not `read_until`: it takes the time in which its reader works for a silence of the broker.
-    consumer.assign([tp])
     end = (await ends(consumer, [tp]))[tp]
-    consumer.seek(tp, begin)
     reading.expect(end - begin)
-    clock = asyncio.get_running_loop().time
-    position = begin
-    while position < end:
-        since = clock()
-        while True:
-            batches = await consumer.getmany(tp, timeout_ms=POLL_MS, max_records=BATCH_RECORDS)
-            now = await consumer.position(tp)
-            if now > position:
-                break
-            if clock() - since > STALL_S:
-                raise BrokerUnavailableError(f"no progress reading {tp.topic}")
-        for message in batches.get(tp, ()):
-            if message.offset < end:
-                yield message
-        reading.advance(min(now, end) - position)
-        position = now
+    async for messages, advanced in partition_batches(consumer, tp, begin, end, BATCH_RECORDS):
+        for message in messages:
+            yield message
+        reading.advance(advanced)
 
 
 def _decoded(record: Record) -> RecordedEvent | None:

@@ -28,8 +28,9 @@ from walras.audit.partition_audit import Ground, Outcome, PartitionAudit
 from walras.audit.pool_invoices import audit_pools
 from walras.audit.price_book import PriceBook
 from walras.audit.report import AuditReport
-from walras.audit.rows import Line, UnreadableError, document_of
+from walras.audit.rows import Line, UnreadableError, contract_document
 from walras.audit.steps import Clock, last_common_barrier, read_clock, records
+from walras_contracts.accounts import AccountsChanged
 from walras_contracts.identifiers import partition_of
 from walras_contracts.market import PriceGapPublished, PricePublished
 from walras_runtime.memory.log import MemoryLog
@@ -144,14 +145,12 @@ class _Audit:
             told = sorted(self._read("prices", partition, last), key=_by_step_gaps_first)
             for step, entry in told:
                 try:
-                    document = document_of(entry)
+                    document = contract_document(entry, PricePublished, PriceGapPublished)
                     if entry.type == PricePublished.TYPE:
                         book.put(document, step)
-                    elif entry.type == PriceGapPublished.TYPE:
-                        book.put_gap(document, step)
                     else:
-                        raise UnreadableError(f"its type is {entry.type!r}")
-                except (UnreadableError, KeyError, TypeError) as error:
+                        book.put_gap(document, step)
+                except UnreadableError as error:
                     where = f"prices/{partition}@{entry.offset}"
                     raise AuditError(f"{where}: {error!r}") from error
         return book
@@ -161,8 +160,8 @@ class _Audit:
         for partition in self._log.partitions("accounts"):
             for step, entry in self._read("accounts", partition, last):
                 try:
-                    accounts.put(document_of(entry), step)
-                except (UnreadableError, KeyError, TypeError) as error:
+                    accounts.put(contract_document(entry, AccountsChanged), step)
+                except UnreadableError as error:
                     where = f"accounts/{partition}@{entry.offset}"
                     raise AuditError(f"{where}: {error!r}") from error
         return accounts

@@ -14,13 +14,14 @@ from walras.audit.rows import (
     Span,
     UnreadableError,
     Use,
-    document_of,
+    contract_document,
     joined,
     length_ms,
     line_of,
     names_of,
     without,
 )
+from walras_contracts.charges import ChargePending
 from walras_contracts.identifiers import partition_of
 
 TOPIC: Final = "charges"
@@ -156,9 +157,9 @@ def read_pending(
             latest.pop(entry.key, None)
             continue
         try:
-            body = document_of(entry)
+            body = contract_document(entry, ChargePending)
             latest[entry.key] = tuple(body[name] for name in PENDING_FIELDS)
-        except (UnreadableError, KeyError) as error:
+        except UnreadableError as error:
             where = f"{PENDING_TOPIC}/{partition}@{entry.offset}"
             report.add("unreadable", where, entry.key, "use that waits", repr(error))
     report.counts["pending"] += len(latest)

@@ -43,6 +43,8 @@ def report_lines(report: AuditReport) -> list[str]:
     )
     if report.invoice_barrier is None:
         lines.append("no invoices: none are on the log, so none are compared")
+    elif report.invoice_barrier < report.barrier:
+        lines.append(f"invoices up to barrier {report.invoice_barrier} only")
     for name, total in report.in_flight().items():
         if total and not (name == "invoices" and report.invoice_barrier is None):
             lines.append(f"in flight to the {name}: {rounded_micro(total):,} µcr")

@@ -9,7 +9,7 @@ from walras.audit.expected_invoices import Content, LineKey, Sums, invoice_id
 from walras.audit.invoice_periods import Period
 from walras.audit.log_view import INVOICES, Entry
 from walras.audit.report import AuditReport
-from walras.audit.rows import Document, UnreadableError, document_of, whole
+from walras.audit.rows import Document, UnreadableError, contract_document, whole
 from walras_contracts.invoices import InvoicePublished, InvoiceRefused
 
 DRAFT, ISSUED, VOIDED = "draft", "issued", "voided"
@@ -101,10 +101,9 @@ def read_invoices(
         if entry.type == InvoiceRefused.TYPE:
             continue
         try:
-            if entry.type != InvoicePublished.TYPE:
-                raise UnreadableError(f"its type is {entry.type!r}")
-            _take(book, Revision(where, step, document_of(entry)), entry.key, report)
-        except (UnreadableError, KeyError, TypeError, ValueError) as error:
+            body = contract_document(entry, InvoicePublished)
+            _take(book, Revision(where, step, body), entry.key, report)
+        except UnreadableError as error:
             report.add("unreadable", where, entry.key, "an invoice", repr(error))
 
 

@@ -16,8 +16,9 @@ from walras.audit.expected_ledger import (
 from walras.audit.incomes import Accounts
 from walras.audit.log_view import Entry
 from walras.audit.report import AuditReport
-from walras.audit.rows import SETTLEMENT_MS, UnreadableError, document_of
+from walras.audit.rows import SETTLEMENT_MS, UnreadableError, contract_document, document_of
 from walras.audit.steps import Clock
+from walras_contracts.money import BalancePublished
 
 TOPIC: Final = "ledger"
 BALANCES: Final = "balances"
@@ -129,11 +130,10 @@ def compare_balances(
             continue
         where = f"{BALANCES}/{partition}@{entry.offset}"
         try:
-            body = document_of(entry)
-            amounts = {name: _whole(body[name]) for name in BALANCE_OF.values()}
-            amounts["wallet_micro"] = _whole(body["wallet_micro"])
-            told[_whole(body["boundary_ms"])].append((entry.offset, str(body["team"]), amounts))
-        except (UnreadableError, KeyError, TypeError, ValueError) as error:
+            body = contract_document(entry, BalancePublished)
+            amounts = {name: body[name] for name in (*BALANCE_OF.values(), "wallet_micro")}
+            told[body["boundary_ms"]].append((entry.offset, body["team"], amounts))
+        except UnreadableError as error:
             report.add("unreadable", where, entry.key, "a balance", repr(error))
     posted: dict[int, list[LedgerRow]] = defaultdict(list)
     for row in ledger:

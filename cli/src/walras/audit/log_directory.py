@@ -36,11 +36,19 @@ class DirectoryLog:
             raise AuditError(f"{root} is no directory")
 
     def partitions(self, topic: str) -> range:
-        """Return the partitions of a topic; none where the log does not have it."""
-        count = 0
-        while self._path(topic, count).exists():
-            count += 1
-        return range(count)
+        """Return the partitions of a topic; none where the log does not have it.
+
+        Raises
+        ------
+        AuditError
+            One between others is missing.
+        """
+        held = {path.name for path in (self._root / topic).glob(f"*{SUFFIX}")}
+        for partition in range(len(held)):
+            path = self._path(topic, partition)
+            if path.name not in held:
+                raise AuditError(f"{path} is missing beside {', '.join(sorted(held))}")
+        return range(len(held))
 
     def size(self, topic: str, partition: int) -> int:
         """Return about how many records a partition holds."""

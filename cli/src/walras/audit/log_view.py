@@ -1,7 +1,7 @@
 """What an audit reads: the records of each topic and partition in order, barriers in their places.
 
 The same audit runs over a log in memory, over a directory of JSON lines
-(:mod:`walras.audit.log_directory`) and over a broker (:mod:`walras.audit.broker_log`).
+(:mod:`walras.audit.log_directory`) and over a broker (:mod:`walras.audit_broker`).
 """
 
 from collections.abc import Iterator

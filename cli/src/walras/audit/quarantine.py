@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from walras.audit.failed_drains import FailedDrains
 from walras.audit.log_view import Entry
 from walras.audit.report import AuditReport
-from walras.audit.rows import Span, UnreadableError, Use, document_of, joined, length_ms
+from walras.audit.rows import Span, UnreadableError, Use, contract_document, joined, length_ms
 from walras.audit.source_numbers import Numbers
 from walras.audit.usage_form import Said
 from walras.audit.usage_verdicts import Refused
@@ -71,7 +71,7 @@ def read_quarantine(
     for step, entry in given:
         where = f"{TOPIC}/{partition}@{entry.offset}"
         try:
-            body = document_of(entry)
+            body = contract_document(entry, UsageQuarantined, UsageGapReported)
             if entry.type == UsageGapReported.TYPE:
                 source = f"{body['lease']}/{body['node']}/{body['attempt']}"
                 numbers = (int(body["first_seq"]), int(body["end_seq"]))

@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import from_json
 
 from walras.audit.log_view import Entry
+from walras_contracts.event import Event
+from walras_contracts.registry import UndecodableError, UnknownVersionError, decode_inner
 
 RATE_DENOMINATOR: Final = 3_600_000_000_000_000
 """So many units of an ``amount_numerator`` are one µcr: an hour of 1000 macc at 10⁶ ppm."""
@@ -157,6 +159,21 @@ def document_of(entry: Entry) -> Document:
     return document
 
 
+def contract_document(entry: Entry, *models: type[Event]) -> Document:
+    """Return the payload of a record that its contract admits, as an object.
+
+    Raises
+    ------
+    UnreadableError
+        It is none.
+    """
+    try:
+        decode_inner(entry.type, entry.value or b"", frozenset(model.TYPE for model in models))
+    except (UndecodableError, UnknownVersionError) as error:
+        raise UnreadableError(str(error)) from error
+    return document_of(entry)
+
+
 def line_of(entry: Entry, step: int) -> Line:
     """Read a line of ``charges``.
 
@@ -175,6 +192,8 @@ def line_of(entry: Entry, step: int) -> Line:
             raise UnreadableError(f"{name} is not there")
         value = document[name]
         if name in _NUMBERS and type(value) is not int:
+            raise UnreadableError(f"{name} is {value!r}")
+        if isinstance(value, dict | list):
             raise UnreadableError(f"{name} is {value!r}")
         found.append(intern(value) if type(value) is str and name != "charge_id" else value)
     found[-1] = whole(document, "amount_numerator")

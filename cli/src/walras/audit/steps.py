@@ -22,6 +22,9 @@ COMPACTED: Final = frozenset(
     name for name, topic in load_topics().items() if topic.cleanup == "compact"
 )
 
+SPREAD: Final = frozenset(("usage", "drain.status", *BILLING_TOPICS))
+"""Topics whose partitions belong together: one of each is what one team's money is in."""
+
 
 class Clock:
     """The market times of the barriers of a log, by number."""
@@ -46,13 +49,17 @@ def last_common_barrier(log: AuditLog) -> int:
     Raises
     ------
     AuditError
-        A topic is missing, or none of its barriers is there.
+        A topic is missing, or none of its barriers is there, or one that is spread by team has
+        another number of partitions than ``usage``.
     """
     found: int | None = None
+    spread = len(log.partitions("usage"))
     for topic in (*INPUT_TOPICS, *BILLING_TOPICS):
         partitions = log.partitions(topic)
         if not partitions:
             raise AuditError(f"the log has no topic {topic}")
+        if topic in SPREAD and len(partitions) != spread:
+            raise AuditError(f"{topic} has {len(partitions)} partitions, usage has {spread}")
         for partition in partitions:
             number = log.last_barrier(topic, partition)
             if number == NO_BARRIER:

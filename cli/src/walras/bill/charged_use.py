@@ -108,7 +108,11 @@ class ChargedUse:
 
 @dataclass(slots=True)
 class ChargeFold:
-    """Folds charge lines in the order of the log; what lies outside the window is left out."""
+    """Folds charge lines in the order of the log; what lies outside the window is left out.
+
+    A charge that reaches into the window is known whole: what was corrected outside of it decides
+    what later corrections start from.
+    """
 
     window: Window = field(default_factory=Window)
     uses: dict[str, ChargedUse] = field(default_factory=dict)
@@ -126,16 +130,16 @@ class ChargeFold:
         BillingLogError
             It corrects a charge that is not there, or not as it stands.
         """
-        if not self.window.touches(line.start_ms, line.end_ms):
+        if isinstance(line, ChargeRated) and line.corrects in self.uses:
+            self.uses[line.corrects].correct(line)
+        elif not self.window.touches(line.start_ms, line.end_ms):
             return
-        if isinstance(line, ChargeCredited):
+        elif isinstance(line, ChargeCredited):
             credit = Credit(line.reason, line.start_ms, line.end_ms, int(line.amount_numerator))
             self.credits.append((line.pool, line.job, line.market, credit))
         elif line.corrects is None:
             self.uses[line.charge_id] = opened(line)
             self.rated.add((line.lease, line.node, line.attempt, line.seq, line.start_ms))
-        elif line.corrects in self.uses:
-            self.uses[line.corrects].correct(line)
         else:
             raise BillingLogError(
                 f"line {line.charge_id} corrects charge {line.corrects}, which is not there"

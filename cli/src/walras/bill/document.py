@@ -4,9 +4,13 @@ from fractions import Fraction
 from typing import Any
 
 from walras.bill.team_bill import Figures, TeamBill
-from walras.billing_log.amounts import NUMERATOR_PER_MICRO, half_even, rounded
+from walras.billing_log.amounts import (
+    NUMERATOR_PER_MICRO,
+    half_even,
+    mean_price_micro,
+    rounded,
+)
 from walras_contracts.charges import ChargeReason, CreditReason
-from walras_contracts.quantities import PPM
 
 CORRECTIONS = tuple(reason for reason in ChargeReason if reason is not ChargeReason.USAGE)
 
@@ -40,8 +44,8 @@ def figures_document(figures: Figures) -> dict[str, Any]:
         "own_macc_ms": figures.own_macc_ms,
         "shared_macc_ms": figures.shared_macc_ms,
         "unattributed_macc_ms": figures.unshared_macc_ms,
-        "mean_base_price_micro": mean_micro(figures.base_numerator, figures.base_macc_ms),
-        "mean_paid_price_micro": mean_micro(paid_numerator(figures), figures.paid_macc_ms),
+        "mean_base_price_micro": mean_price_micro(figures.base_numerator, figures.base_macc_ms),
+        "mean_paid_price_micro": mean_price_micro(paid_numerator(figures), figures.paid_macc_ms),
         "base_known_macc_ms": figures.base_macc_ms,
         "base_micro": micro(figures.base_numerator),
         "paid_where_base_is_known_micro": micro(figures.base_paid_numerator),
@@ -63,11 +67,6 @@ def figures_document(figures: Figures) -> dict[str, Any]:
 def micro(numerator: int) -> int:
     """Return µcr of an amount numerator."""
     return half_even(numerator, NUMERATOR_PER_MICRO)
-
-
-def mean_micro(numerator: int, macc_ms: int) -> int | None:
-    """Return µcr per accelerator-hour of what use costs; None where there is no use."""
-    return half_even(numerator, PPM * macc_ms) if macc_ms else None
 
 
 def paid_numerator(figures: Figures) -> int:

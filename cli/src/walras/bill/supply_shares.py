@@ -12,7 +12,8 @@ from walras_contracts.market import CycleRecorded, MarketState
 class SupplyShares:
     """Of each cycle of a market, what a pool bought and what it got, from the cycle on.
 
-    A market that halts or skips a cycle leaves quotas as they were; one that is off has none.
+    A market that halts or skips a cycle leaves quotas as they were; where it is off, or does not
+    know the pool, there are none.
     """
 
     pools: dict[tuple[str, str], list[tuple[int, int, int]]] = field(default_factory=dict)
@@ -22,10 +23,10 @@ class SupplyShares:
         """Take a cycle, of it the markets and pools that are wanted."""
         if record.state in (MarketState.HALTED, MarketState.SKIPPED):
             return
-        for pool in record.pools:
-            key = (record.market, pool.pool)
-            if key in wanted:
-                told = (record.market_time_ms, pool.purchased_macc, pool.allocated_macc)
+        got = {pool.pool: (pool.purchased_macc, pool.allocated_macc) for pool in record.pools}
+        for key in wanted:
+            if key[0] == record.market:
+                told = (record.market_time_ms, *got.get(key[1], (0, 0)))
                 insort(self.pools.setdefault(key, []), told)
 
     def pieces(

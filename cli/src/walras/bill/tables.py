@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from walras.bill.document import CORRECTIONS, credit_micro, mean_micro, micro, paid_numerator
+from walras.bill.document import CORRECTIONS, credit_micro, micro, paid_numerator
 from walras.bill.team_bill import Figures, TeamBill
 from walras.billing_log.amounts import (
     NUMERATOR_PER_MICRO,
     accelerator_hours_text,
     credits_text,
     half_even,
+    mean_price_micro,
     rounded,
     scaled_text,
     share_text,
@@ -91,8 +92,8 @@ def jobs_table(bill: TeamBill) -> Table:
             accelerator_hours_text(figures.opportunistic_macc_ms),
             accelerator_hours_text(figures.unbilled_macc_ms),
             accelerator_hours_text(figures.pending_macc_ms),
-            _price(mean_micro(figures.base_numerator, figures.base_macc_ms)),
-            _price(mean_micro(paid_numerator(figures), figures.paid_macc_ms)),
+            _price(mean_price_micro(figures.base_numerator, figures.base_macc_ms)),
+            _price(mean_price_micro(paid_numerator(figures), figures.paid_macc_ms)),
             _cents(micro(figures.base_numerator)),
             _cents(micro(figures.charged_numerator)),
             _cents(micro(sum(figures.corrections_numerator.values()))),

@@ -25,6 +25,11 @@ def rounded(value: Fraction) -> int:
     return half_even(value.numerator, value.denominator)
 
 
+def mean_price_micro(numerator: int, macc_ms: int) -> int | None:
+    """Return µcr per accelerator-hour of what use costs; None where there is no use."""
+    return half_even(numerator, PPM * macc_ms) if macc_ms else None
+
+
 def decimal_text(numerator: int, denominator: int, places: int, *, commas: bool = False) -> str:
     """Return a quotient with so many decimals, rounded half to even."""
     scaled = half_even(numerator * 10**places, denominator)

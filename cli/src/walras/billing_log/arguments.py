@@ -11,8 +11,8 @@ from walras.billing_log.window import Window, market_time_ms
 
 FILE_FORM: Final = """\
 A file given with --file has one event a line: its JSON payload as it is on the topic, or a
-CloudEvent {"type": …, "data": …}. Events of other kinds, and barriers, are passed over; those of a
-team or a market must be in the order of the log."""
+CloudEvent {"type": …, "data": …}. Events of other kinds are passed over; those of a team or a
+market must be in the order of the log. Barriers may be among them."""
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from walras.billing_log.errors import BillingLogError
 from walras.billing_log.event_files import Told
+from walras.log_partitions import partition_batches, partition_consumer, pulled
 from walras_contracts.event import Event
 from walras_contracts.identifiers import partition_of
 from walras_contracts.registry import (
@@ -21,15 +22,12 @@ from walras_contracts.registry import (
 )
 from walras_contracts.topics import Topic
 from walras_runtime.errors import BrokerUnavailableError
-from walras_runtime.kafka.log_reading import ends, plain_consumer
+from walras_runtime.kafka.log_reading import ends
 from walras_runtime.kafka.topics_admin import partition_counts
 from walras_runtime.kafka.wire import BarrierMark, parse_message
 from walras_runtime.records import Barrier, Record
 
-POLL_MS: Final = 100
 BATCH_RECORDS: Final = 2_000
-STALL_S: Final = 30.0
-"""Nothing arrives for so long although there is more: the broker is gone, not slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +57,12 @@ def events_of_topic(bootstrap: str, read: TopicRead, told: Told) -> Iterator[Fou
     BillingLogError
         The broker does not answer, has no such topic, or a record cannot be read.
     """
-    with asyncio.Runner() as runner:
-        batches = _batches(bootstrap, read, told)
+    with (
+        asyncio.Runner() as runner,
+        closing(pulled(runner, _batches(bootstrap, read, told))) as batches,
+    ):
         try:
-            while True:
-                try:
-                    messages = runner.run(_next(batches))
-                except StopAsyncIteration:
-                    return
+            for messages in batches:
                 if messages is None:
                     yield None
                     continue
@@ -76,12 +72,6 @@ def events_of_topic(bootstrap: str, read: TopicRead, told: Told) -> Iterator[Fou
                         yield found
         except (KafkaError, BrokerUnavailableError, OSError) as error:
             raise BillingLogError(f"the broker {bootstrap} does not answer: {error}") from error
-        finally:
-            runner.run(batches.aclose())
-
-
-async def _next(batches: AsyncGenerator[list[Any] | None, None]) -> list[Any] | None:
-    return await anext(batches)
 
 
 async def _batches(
@@ -91,14 +81,15 @@ async def _batches(
     name = read.topic.full_name
     partitions = await _partitions(bootstrap, read)
     async with AsyncExitStack() as stack:
-        consumer = await stack.enter_async_context(plain_consumer(bootstrap))
+        consumer = await stack.enter_async_context(partition_consumer(bootstrap))
         tps = [TopicPartition(name, partition) for partition in partitions]
         begin = await consumer.beginning_offsets(tps)
         end = await ends(consumer, tps)
         total = sum(end[tp] - begin[tp] for tp in tps)
         done = 0
         for tp in tps:
-            async for messages, advanced in _partition(consumer, tp, begin[tp], end[tp]):
+            batches = partition_batches(consumer, tp, begin[tp], end[tp], BATCH_RECORDS)
+            async for messages, advanced in batches:
                 done += advanced
                 told(done, total)
                 yield messages
@@ -116,28 +107,6 @@ async def _partitions(bootstrap: str, read: TopicRead) -> Sequence[int]:
     if read.partition_key is None:
         return range(counts[name])
     return [partition_of(read.partition_key, counts[name])]
-
-
-async def _partition(
-    consumer: AIOKafkaConsumer, tp: TopicPartition, begin: int, end: int
-) -> AsyncGenerator[tuple[list[Any], int], None]:
-    """Yield batches of a partition, each with how far it leads."""
-    consumer.assign([tp])
-    consumer.seek(tp, begin)
-    clock = asyncio.get_running_loop().time
-    position = begin
-    while position < end:
-        # From here, not from the last batch: whoever takes the batches may need time for them.
-        since = clock()
-        while True:
-            batches = await consumer.getmany(tp, timeout_ms=POLL_MS, max_records=BATCH_RECORDS)
-            now = min(await consumer.position(tp), end)
-            if now > position:
-                break
-            if clock() - since > STALL_S:
-                raise BrokerUnavailableError(f"no progress reading {tp.topic}")
-        yield [m for m in batches.get(tp, ()) if m.offset < end], now - position
-        position = now
 
 
 def _found(message: Any, read: TopicRead) -> Found:

@@ -1,11 +1,13 @@
 """The log of a run, as the report reads it: committed records, streamed topic by topic."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import closing
 from typing import Any
 
 from aiokafka import TopicPartition
 
+from walras.log_partitions import pulled
 from walras.report.records import LogRecord
 from walras_contracts.topics import Topic
 from walras_runtime.kafka.log_reading import ends, plain_consumer, read_until
@@ -18,22 +20,16 @@ def stream_topic(bootstrap: str, topic: Topic) -> Iterator[LogRecord]:
     Holds a batch at a time, so that a topic of any size can be read. Runs an event loop of its own:
     call it from a thread that has none.
     """
-    with asyncio.Runner() as runner:
-        batches = _batches(bootstrap, topic)
-        while True:
-            try:
-                messages = runner.run(_next(batches))
-            except StopAsyncIteration:
-                return
+    with (
+        asyncio.Runner() as runner,
+        closing(pulled(runner, _batches(bootstrap, topic))) as batches,
+    ):
+        for messages in batches:
             for message in messages:
                 yield _log_record(topic, message)
 
 
-async def _next(batches: AsyncIterator[list[Any]]) -> list[Any]:
-    return await anext(batches)
-
-
-async def _batches(bootstrap: str, topic: Topic) -> AsyncIterator[list[Any]]:
+async def _batches(bootstrap: str, topic: Topic) -> AsyncGenerator[list[Any], None]:
     async with plain_consumer(bootstrap) as consumer:
         tps = [TopicPartition(topic.full_name, p) for p in range(topic.partitions)]
         begin = await consumer.beginning_offsets(tps)

@@ -12,6 +12,7 @@ from walras.invoices.sheet import NUMBERS, Section, Sheet, columns_of
 FONT: Final = "helvetica"
 MARGIN_MM: Final = 14
 ROW_MM: Final = 4.6
+STATE_MM: Final = 50
 TABLE_POINTS: Final = 7
 GREY: Final = 110
 STATE_COLORS: Final = {"ISSUED": (23, 112, 58), "VOIDED": (179, 38, 30)}
@@ -60,11 +61,22 @@ def printable(text: str) -> str:
 
 def _head(page: _Page, sheet: Sheet) -> None:
     page.set_font(FONT, "B", 17)
-    page.cell(w=page.epw - 50, h=9, text=printable(sheet.title))
+    top_mm = page.get_y()
+    page.multi_cell(
+        w=page.epw - STATE_MM - 6,
+        h=9,
+        text=printable(sheet.title),
+        align="L",
+        new_x=XPos.LMARGIN,
+        new_y=YPos.NEXT,
+    )
+    bottom_mm = page.get_y()
+    page.set_xy(page.l_margin + page.epw - STATE_MM, top_mm)
     page.set_font(FONT, "B", 12)
     page.set_text_color(*STATE_COLORS.get(sheet.state, (GREY, GREY, GREY)))
     page.set_draw_color(*STATE_COLORS.get(sheet.state, (GREY, GREY, GREY)))
-    page.cell(w=50, h=8, text=sheet.state, border=1, align="C", new_x=XPos.LMARGIN, new_y=YPos.NEXT)
+    page.cell(w=STATE_MM, h=8, text=sheet.state, border=1, align="C")
+    page.set_xy(page.l_margin, bottom_mm)
     page.set_draw_color(200)
     page.ln(4)
     for name, text in sheet.facts:

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from walras.billing_log.amounts import NUMERATOR_PER_MICRO, half_even, mean_price_micro
 from walras.report.records import LogRecord
-from walras.report.usage import NUMERATOR_PER_MICRO, half_even, mean_price_micro
 from walras_contracts.charges import ChargeCredited, ChargeReason
 from walras_contracts.work import WorkClass
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from walras.billing_log.amounts import mean_price_micro
 from walras.report.jobs import JobBook
 from walras.report.records import LogRecord
 from walras.report.series import ratio_ppm
-from walras.report.usage import TeamUse, mean_price_micro
+from walras.report.usage import TeamUse
 
 PRICE_RATIO = (
     "mean price a team paid / mean price all paid; opportunistic and unbilled use left out of both"

@@ -7,15 +7,12 @@ job's limit; opportunistic and unbillable time costs nothing. It needs the price
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from walras.billing_log.amounts import NUMERATOR_PER_MICRO, half_even, mean_price_micro
 from walras.report.prices import History, PriceBook
 from walras.report.records import LogRecord
 from walras.report.series import Bins
-from walras_contracts.quantities import PPM
 from walras_contracts.work import WorkClass
 
-MACC_MS_PER_ACCELERATOR_HOUR = 1000 * 3_600_000
-NUMERATOR_PER_MICRO = PPM * MACC_MS_PER_ACCELERATOR_HOUR
-"""price × tariff × macc × ms over this is µcr."""
 _MARKET, _OPPORTUNISTIC = WorkClass.MARKET.value, WorkClass.OPPORTUNISTIC.value
 
 
@@ -45,18 +42,6 @@ class TeamUse:
     def mean_price_micro(self) -> int | None:
         """Return the average price per accelerator-hour paid for; None without such use."""
         return mean_price_micro(self.numerator, self.rated_macc_ms)
-
-
-def half_even(numerator: int, denominator: int) -> int:
-    """Return the quotient of two integers, rounded half to even."""
-    quotient, remainder = divmod(numerator, denominator)
-    twice = 2 * remainder
-    return quotient + (twice > denominator or (twice == denominator and quotient % 2 == 1))
-
-
-def mean_price_micro(numerator: int, macc_ms: int) -> int | None:
-    """Return µcr per accelerator-hour of a rated numerator; None where nothing was used."""
-    return half_even(numerator, PPM * macc_ms) if macc_ms else None
 
 
 @dataclass(slots=True)

@@ -50,6 +50,6 @@ def moment(time_ms: int | None) -> str:
     return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def accelerator_hours(macc_ms: int) -> str:
+def accelerator_hours(macc_ms: int, digits: int = 0) -> str:
     """Return accelerator-hours of macc·ms."""
-    return f"{macc_ms / 3_600_000_000:,.0f}"
+    return f"{macc_ms / 3_600_000_000:,.{digits}f}"

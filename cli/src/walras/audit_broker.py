@@ -1,28 +1,23 @@
 """The log of a broker as an audit reads it: committed records, up to one moment in all topics."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from walras.audit.log_view import AUDITED_TOPICS, NO_BARRIER, AuditError, Entry
+from walras.log_partitions import partition_batches, partition_consumer, pulled
 from walras_contracts.topics import load_topics
 from walras_runtime.errors import BrokerUnavailableError
-from walras_runtime.kafka.log_reading import ends, plain_consumer
+from walras_runtime.kafka.log_reading import ends
 from walras_runtime.kafka.topics_admin import partition_counts
 from walras_runtime.kafka.wire import BarrierMark, parse_message
 from walras_runtime.records import BARRIER_TYPE
 
-POLL_MS: Final = 100
-FETCH_WAIT_MS: Final = 10
-"""So long a broker holds an answer back that would be empty. The next partition's turn comes only
-then: with the client's 500 ms, many small partitions would take half a minute."""
 BATCH_RECORDS: Final = 2_000
-STALL_S: Final = 30.0
-"""Nothing arrives for so long although there is more: the broker is gone, not slow."""
 TAIL_RECORDS: Final = 500
 """How far from its end a partition's last barrier is looked for first."""
 
@@ -103,37 +98,13 @@ class BrokerLog:
         return TopicPartition(self._names[topic], partition)
 
     def _messages(self, tp: TopicPartition, begin: int) -> Iterator[Any]:
-        batches = self._batches(tp, begin)
+        batches = partition_batches(self._consumer, tp, begin, self._ends[tp], BATCH_RECORDS)
         try:
-            while True:
-                try:
-                    batch = self._runner.run(_next(batches))
-                except StopAsyncIteration:
-                    return
-                yield from batch
+            with closing(pulled(self._runner, batches)) as found:
+                for messages, _ in found:
+                    yield from messages
         except (KafkaError, BrokerUnavailableError, OSError) as error:
             raise AuditError(f"the broker {self._bootstrap} does not answer: {error}") from error
-        finally:
-            self._runner.run(batches.aclose())
-
-    async def _batches(self, tp: TopicPartition, begin: int) -> AsyncGenerator[list[Any], None]:
-        consumer, end = self._consumer, self._ends[tp]
-        consumer.assign([tp])
-        consumer.seek(tp, begin)
-        clock = asyncio.get_running_loop().time
-        position = begin
-        while position < end:
-            # From here, not from the last batch: whoever takes the batches may need time for them.
-            since = clock()
-            while True:
-                batches = await consumer.getmany(tp, timeout_ms=POLL_MS, max_records=BATCH_RECORDS)
-                now = min(await consumer.position(tp), end)
-                if now > position:
-                    break
-                if clock() - since > STALL_S:
-                    raise BrokerUnavailableError(f"no progress reading {tp.topic}")
-            yield [message for message in batches.get(tp, ()) if message.offset < end]
-            position = now
 
 
 @contextmanager
@@ -146,7 +117,7 @@ def broker_log(bootstrap: str) -> Iterator[BrokerLog]:
         The broker does not answer, or retention has cut a topic that is kept for ever.
     """
     with asyncio.Runner() as runner:
-        opened = plain_consumer(bootstrap, fetch_max_wait_ms=FETCH_WAIT_MS)
+        opened = partition_consumer(bootstrap)
         try:
             consumer = runner.run(opened.__aenter__())
         except (KafkaError, BrokerUnavailableError, OSError) as error:
@@ -162,7 +133,3 @@ def broker_log(bootstrap: str) -> Iterator[BrokerLog]:
             yield log
         finally:
             runner.run(opened.__aexit__(None, None, None))
-
-
-async def _next(batches: AsyncGenerator[list[Any], None]) -> list[Any]:
-    return await anext(batches)
