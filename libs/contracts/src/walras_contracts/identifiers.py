@@ -1,6 +1,7 @@
 """Identifiers and the keys built from them; the partition of a key."""
 
 import hashlib
+from functools import lru_cache
 from typing import Annotated
 
 from pydantic import StringConstraints
@@ -33,9 +34,14 @@ def digest_of(*parts: str) -> str:
 
     Deterministic ids are built with it, so that a replay yields the same id.
     """
-    encoded = [part.encode() for part in parts]
-    body = b"".join([len(part).to_bytes(4, "big") + part for part in encoded])
-    return hashlib.sha256(body).hexdigest()[:32]
+    return hashlib.sha256(b"".join([_bordered(part) for part in parts])).hexdigest()[:32]
+
+
+@lru_cache(1 << 12)
+def _bordered(part: str) -> bytes:
+    """Return a part behind its length; the same few come again and again."""
+    body = part.encode()
+    return len(body).to_bytes(4, "big") + body
 
 
 def recorded(text: str, length: int) -> str:

@@ -67,7 +67,8 @@ class BudgetState(Part):
 class BudgetPublished(Event):
     """Whether a team may still spend, and how its budgets stand.
 
-    Written at each settlement, and at once when ``exhausted`` changes.
+    Written when what it says changes, ``exhausted`` at once; of a team that has budgets, with its
+    figures, at each settlement.
     """
 
     TYPE: ClassVar[str] = "walras.budget.published.v1"

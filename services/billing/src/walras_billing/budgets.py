@@ -40,7 +40,8 @@ def watch_budgets(
     partition
         Where the outputs go.
     settled
-        Whether the step settled a boundary: then every team's record is written.
+        Whether the step settled a boundary: then the record of every team that has budgets is
+        written, and of each whose last record says something else.
 
     Yields
     ------
@@ -67,11 +68,31 @@ def watch_budgets(
             continue
         state.stop(wallet, reason)
         if not settled:
-            yield budget_output(wallet, state.boundary_ms, now_ms, budgets, partition)
+            yield _told(state, wallet, now_ms, budgets, partition)
     if settled:
         for team in sorted(state.wallets):
-            wallet = state.wallets[team]
-            yield budget_output(wallet, state.boundary_ms, now_ms, found.get(team, ()), partition)
+            wallet, budgets = state.wallets[team], found.get(team, ())
+            if budgets or wallet.told != _said(wallet, budgets):
+                yield _told(state, wallet, now_ms, budgets, partition)
+
+
+def _told(
+    state: BillingState,
+    wallet: Wallet,
+    now_ms: int,
+    budgets: tuple[BudgetState, ...],
+    partition: int,
+) -> Output:
+    """Return a team's record, and remember what it says."""
+    said = _said(wallet, budgets)
+    if wallet.told != said:
+        wallet.told = said
+        state.touch(wallet)
+    return budget_output(wallet, state.boundary_ms, now_ms, budgets, partition)
+
+
+def _said(wallet: Wallet, budgets: tuple[BudgetState, ...]) -> str:
+    return f"{wallet.pool}/{wallet.reason.value}/{len(budgets)}"
 
 
 def _to_look_at(state: BillingState, *, settled: bool) -> list[str]:

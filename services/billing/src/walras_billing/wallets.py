@@ -78,7 +78,8 @@ class Wallet:
     """What one team has, and how its spending stands.
 
     ``pool`` is the one that it is in, or was in last. ``is_empty``: at the last settlement it had
-    nothing and no income. ``reason`` is why it may not spend, as told last.
+    nothing and no income. ``reason`` is why it may not spend. ``told`` is what its last record on
+    ``budgets`` says besides figures; empty: there is none.
     """
 
     team: str
@@ -87,6 +88,7 @@ class Wallet:
     is_empty: bool = False
     reason: StopReason = StopReason.NONE
     spending: Spending = field(default_factory=Spending)
+    told: str = ""
 
     def account(self, pool: str) -> PoolAccount:
         """Return the running totals in a pool, from 0 on."""
@@ -112,13 +114,14 @@ class Wallet:
             self.is_empty,
             self.reason.value,
             self.spending.fields(),
+            self.told,
         ]
         return _ENCODE(fields).encode()
 
     @staticmethod
     def parse(team: str, value: bytes) -> "Wallet":
         """Read a record of the state topic."""
-        pool, accounts, is_empty, reason, spending = json.loads(value)
+        pool, accounts, is_empty, reason, spending, told = json.loads(value)
         return Wallet(
             team,
             pool,
@@ -129,4 +132,5 @@ class Wallet:
             is_empty,
             StopReason(reason),
             Spending.parse(spending),
+            told,
         )
