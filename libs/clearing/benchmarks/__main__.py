@@ -19,7 +19,7 @@ from libs.clearing.benchmarks.machine import ROOT, one_thread, this_machine
 from libs.clearing.benchmarks.report import Results, RowReport, row_report, show
 from libs.clearing.benchmarks.rows import ROWS
 from tests.performance.machine import commit
-from tests.performance.results import HISTORY, append
+from tests.performance.measured import HISTORY, append
 
 PAGE_WIDTH = 160
 ROW_LIMIT_S = 900
