@@ -17,11 +17,12 @@ from walras_contracts.accounts import (
 )
 from walras_contracts.capacity import NodeObserved
 from walras_contracts.demand import JobSubmitted
+from walras_contracts.drains import VacateRequested
 from walras_contracts.event import Event
 from walras_contracts.market import PricePublished
 from walras_contracts.money import BudgetPublished
 from walras_contracts.registry import decode_inner
-from walras_contracts.work import LeaseGranted, UsageMetered, VacateRequested, WorkClass
+from walras_contracts.work import LeaseGranted, UsageMetered, WorkClass
 from walras_runtime.records import Barrier, Output, emit
 
 START_MS = 1_728_000_000

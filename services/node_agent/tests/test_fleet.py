@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from walras_contracts.drains import VacateRequested
 from walras_contracts.event import Event
 from walras_contracts.quantities import NUMBER_MAX, SETTLEMENT_MS
 from walras_contracts.registry import decode_inner
@@ -13,7 +14,6 @@ from walras_contracts.work import (
     LeaseGranted,
     LeaseStatusChanged,
     UsageMetered,
-    VacateRequested,
     WorkClass,
 )
 from walras_node_agent.fleet import USAGE_INTERVAL_MS, pieces

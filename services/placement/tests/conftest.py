@@ -7,6 +7,7 @@ import pytest
 from walras_contracts.accounts import AccountsChanged, PlatformDocument
 from walras_contracts.capacity import NodePublished, NodeState
 from walras_contracts.demand import Drainability, JobQueued
+from walras_contracts.drains import VacateRequested
 from walras_contracts.event import Event
 from walras_contracts.market import MarketQuota, QuotaGranted
 from walras_contracts.registry import decode_inner
@@ -16,7 +17,6 @@ from walras_contracts.work import (
     LeaseGranted,
     LeaseState,
     LeaseStatusChanged,
-    VacateRequested,
 )
 from walras_placement.budgets import ExhaustedTeams
 from walras_placement.handlers import PlacementStage

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from walras_contracts.drains import VacateReason
 from walras_contracts.money import BudgetPublished, StopReason
 from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import WorkClass
-from walras_placement.plan import VacateReason
 from walras_runtime.memory.runner import state_digest_input
 from walras_runtime.records import Output, emit
 

@@ -6,10 +6,10 @@ import pytest
 
 from walras_contracts.capacity import NodeState
 from walras_contracts.demand import JobQueued
+from walras_contracts.drains import VacateReason
 from walras_contracts.event import Event
 from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import JobState, JobStatusChanged, LeaseGranted, WorkClass
-from walras_placement.plan import VacateReason
 from walras_runtime.memory.runner import state_digest_input
 from walras_runtime.records import Output, tombstone
 

@@ -11,6 +11,7 @@ from services.billing.tests.charge_audit import faults
 from tests.simulation.chain.scenario import Scenario
 from tests.simulation.chain.world import MINUTE_MS, Restart, World, decoded
 from walras_contracts.capacity import NodePublished, NodeState
+from walras_contracts.drains import VacateRequested
 from walras_contracts.event import Event
 from walras_contracts.work import (
     JobState,
@@ -19,7 +20,6 @@ from walras_contracts.work import (
     LeaseState,
     LeaseStatusChanged,
     UsageMetered,
-    VacateRequested,
     WorkClass,
 )
 

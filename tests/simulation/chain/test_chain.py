@@ -13,9 +13,10 @@ from tests.simulation.chain.auditor import Auditor, play
 from tests.simulation.chain.scenario import INCOMES, TEAMS, WEIGHTS, Scenario
 from tests.simulation.chain.world import MINUTE_MS, START_MS, content, decoded
 from walras_contracts.capacity import NodeState
+from walras_contracts.drains import VacateRequested
 from walras_contracts.market import PricePublished
 from walras_contracts.money import BalancePublished
-from walras_contracts.work import LeaseGranted, UsageMetered, VacateRequested, WorkClass
+from walras_contracts.work import LeaseGranted, UsageMetered, WorkClass
 
 SEED = st.integers(0, 2**32 - 1)
 # A smaller seed is no smaller scenario: shrinking would only take time.

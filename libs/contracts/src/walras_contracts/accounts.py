@@ -45,6 +45,8 @@ ZoneName = Annotated[
 ]
 """Name of an IANA time zone."""
 BudgetMicro = Annotated[int, Field(strict=True, ge=1, le=MICRO_MAX)]
+PositiveMs = Annotated[int, Field(strict=True, ge=1, le=366 * 86_400_000)]
+PositivePpm = Annotated[int, Field(strict=True, ge=1, le=PPM)]
 
 
 class Gate(StrEnum):
@@ -67,6 +69,25 @@ class IdleOwnSupply(StrEnum):
 
     KEEP = "keep"
     LEND = "lend"
+
+
+class Rounding(StrEnum):
+    """How a team's divisible quota is spent on whole jobs (design §5)."""
+
+    BACKFILL = "backfill"
+    """What does not fit is passed over."""
+    RELEASE = "release"
+    """The demand of a team with quota that it cannot spend is cut to whole jobs."""
+    RESERVE = "reserve"
+    """Devices that become free are kept for the first job of the queue that waits long."""
+
+
+class QueueOrder(StrEnum):
+    """In which order a team's jobs spend its quota."""
+
+    POSITION = "position"
+    DEADLINE = "deadline"
+    """Earliest deadline first, those without one after them by position."""
 
 
 class BillingPeriod(StrEnum):
@@ -124,6 +145,7 @@ class TeamAccount(Part):
     budgets: Annotated[
         tuple[TeamBudget, ...], Field(max_length=3, strict=False), Distinct("window")
     ] = ()
+    queue_order: Annotated[QueueOrder, Field(strict=False)] = QueueOrder.POSITION
 
 
 class PoolDocument(Part):
@@ -153,10 +175,39 @@ class MarketDocument(Part):
     idle_own_supply: Annotated[IdleOwnSupply, Field(strict=False)] = IdleOwnSupply.LEND
     reserve_price_micro: LimitMicro = 0
     price_gap: Annotated[PriceGapPolicy, Field(strict=False)] = PriceGapPolicy.UNBILLED
+    rounding: Annotated[Rounding, Field(strict=False)] = Rounding.BACKFILL
 
     def entity(self) -> str:
         """Key of the document."""
         return f"market/{self.market}"
+
+
+class DrainTerms(Part):
+    """The guardrail of drains, and what starts them (design §5). Nothing here may be zero."""
+
+    warning_ms: PositiveMs = 60_000
+    """From the warning to SIGTERM, where the job does not end before."""
+    terminate_ms: PositiveMs = 30_000
+    """From SIGTERM to SIGKILL."""
+    verify_ms: PositiveMs = 10_000
+    """To see the devices free."""
+    billing_grace_ms: PositiveMs = 10_000
+    maximum_delay_ms: PositiveMs = 600_000
+    """How long the disruption budget may hold a drain up."""
+    disruption_ppm: PositivePpm = 300_000
+    """Part of what a team holds that may be drained within the window; one job always may."""
+    disruption_window_ms: PositiveMs = 600_000
+    minimum_distance_ms: PositiveMs = 600_000
+    """Between two drains of one job."""
+    pressure_ppm: PositivePpm = 920_000
+    """From this use of a market on, drainable opportunistic work is asked to leave."""
+    low_use_ppm: PositivePpm = 200_000
+    low_use_ms: PositiveMs = 300_000
+    """A drainable job that stays below ``low_use_ppm`` for so long is asked to leave."""
+    advisory_ms: PositiveMs = 300_000
+    """After so long an advisory expires."""
+    lease_timeout_ms: PositiveMs = 90_000
+    """A node that is silent for so long is lost."""
 
 
 class PlatformDocument(Part):
@@ -169,6 +220,7 @@ class PlatformDocument(Part):
     retention_gap_ppm: Ppm = 100_000
     unplaceable_after_cycles: Count = 10
     max_balance_hours: Annotated[int, Field(strict=True, ge=1, le=BALANCE_HOURS_MAX)] = 168
+    drains: DrainTerms = DrainTerms()
 
     def entity(self) -> str:
         """Key of the document."""

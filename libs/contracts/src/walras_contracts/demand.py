@@ -16,6 +16,7 @@ from walras_contracts.quantities import (
     PositiveMacc,
 )
 from walras_contracts.rejections import Rejection
+from walras_contracts.runs import RunSpec
 from walras_contracts.sequences import Distinct
 
 AcceptedTypes = Annotated[
@@ -52,6 +53,8 @@ class JobSubmitted(Event):
     drainability: Annotated[Drainability, Field(strict=False)] = Drainability.RESTART
     deadline_ms: MarketTimeMs | None = None
     submitted_ms: MarketTimeMs
+    run: RunSpec | None = None
+    """What node agents start; null: only a simulated fleet can run it."""
 
     def record_key(self) -> str:
         """Key ``team/job``."""
@@ -134,6 +137,7 @@ class JobQueued(Event):
     revision: Number
     cancelled: bool
     """Withdrawn by its team: no demand any more; placement ends what still runs."""
+    run: RunSpec | None = None
 
     def record_key(self) -> str:
         """Key ``team/job``."""

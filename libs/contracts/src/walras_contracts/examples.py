@@ -18,7 +18,7 @@ from walras_contracts.charges import (
     ChargePending,
     ChargeRated,
 )
-from walras_contracts.demand import JobSubmitted
+from walras_contracts.demand import JobQueued, JobSubmitted
 from walras_contracts.event import Event
 from walras_contracts.identifiers import ID_PATTERN, JOB_KEY_PATTERN
 from walras_contracts.invoices import InvoicePublished
@@ -32,6 +32,12 @@ from walras_contracts.market import (
     FrameKind,
     MarketState,
     PriceGapPublished,
+)
+from walras_contracts.runs import (
+    ARGUMENT_PATTERN,
+    LOOPBACK_PATTERN,
+    VARIABLE_PATTERN,
+    WarningKind,
 )
 from walras_contracts.work import LeaseGranted, UsageMetered
 
@@ -128,6 +134,11 @@ _PATTERNS: dict[str, Callable[[Random], str]] = {
     MACC_MS_PATTERN: lambda random: str(random.choice((0, 1, random.randint(0, 10**39)))),
     ACCOUNT_PATTERN: _account,
     EXACT_PATTERN: _exact,
+    ARGUMENT_PATTERN: lambda random: "".join(
+        random.choice(_TEXT.replace("\x00", "")) for _ in range(random.choice((0, 1, 20)))
+    ),
+    VARIABLE_PATTERN: lambda random: f"V{random.randrange(100)}",
+    LOOPBACK_PATTERN: lambda random: f"http://127.0.0.1:{random.randint(1, 65_535)}/leave?a=1",
     ZONE_PATTERN: lambda random: random.choice(("UTC", "Europe/Budapest", "America/Juneau")),
 }
 
@@ -162,6 +173,17 @@ def _interval(document: dict[str, Any]) -> None:
 
 def _lease(document: dict[str, Any]) -> None:
     _part(document, LeaseGranted)
+    _run(document)
+
+
+def _run(document: dict[str, Any]) -> None:
+    run = document.get("run")
+    if run is None:
+        return
+    if run.get("warning") != WarningKind.HTTP:
+        run["warning_url"] = None
+    elif run.get("warning_url") is None:
+        run["warning_url"] = "http://localhost:8000/"
 
 
 def _frame(document: dict[str, Any]) -> None:
@@ -198,6 +220,7 @@ def _job(document: dict[str, Any]) -> None:
     deadline_ms = document.get("deadline_ms")
     if deadline_ms is not None and deadline_ms <= document["submitted_ms"]:
         document["deadline_ms"] = None
+    _run(document)
 
 
 def _entry(document: dict[str, Any]) -> None:
@@ -236,5 +259,6 @@ _REPAIRS: dict[type[Event], Callable[[dict[str, Any]], None]] = {
     CycleFramed: _frame,
     CycleRecorded: _head,
     JobSubmitted: _job,
+    JobQueued: _run,
 }
 """Rules between fields, which a JSON Schema does not state."""

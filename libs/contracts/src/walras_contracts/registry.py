@@ -34,6 +34,17 @@ from walras_contracts.demand import (
     JobQueued,
     JobSubmitted,
 )
+from walras_contracts.drains import (
+    DrainabilityScored,
+    DrainCommanded,
+    DrainOrdered,
+    DrainRequested,
+    DrainSessionChanged,
+    NodeDrainChanged,
+    NotificationIssued,
+    VacateRequested,
+    VacateWithdrawn,
+)
 from walras_contracts.event import Event
 from walras_contracts.invoices import InvoicePublished, InvoiceRefused, InvoiceRequested
 from walras_contracts.json_path import json_path, quoted
@@ -53,7 +64,6 @@ from walras_contracts.work import (
     LeaseGranted,
     LeaseStatusChanged,
     UsageMetered,
-    VacateRequested,
 )
 
 EVENTS: Final[tuple[type[Event], ...]] = (
@@ -76,9 +86,17 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     CycleFramed,
     LeaseGranted,
     VacateRequested,
+    VacateWithdrawn,
     JobStatusChanged,
     LeaseStatusChanged,
+    DrainOrdered,
+    DrainRequested,
+    DrainCommanded,
     DrainStatusChanged,
+    DrainSessionChanged,
+    NodeDrainChanged,
+    DrainabilityScored,
+    NotificationIssued,
     UsageMetered,
     BalancePublished,
     BudgetPublished,

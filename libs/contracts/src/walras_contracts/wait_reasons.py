@@ -20,6 +20,10 @@ class WaitReason(StrEnum):
     WAITING_FOR_QUOTA = "waiting_for_quota"
     WAITING_FOR_DEVICES = "waiting_for_devices"
     """Its team has the quota; the devices are still held by others."""
+    TOPOLOGY = "topology"
+    """Enough devices are free, but not on one node or in one topology domain."""
+    PARKED = "parked"
+    """It failed again and again; it waits before it is tried once more, and is no demand."""
     BUDGET_EXHAUSTED = "budget_exhausted"
     """Its team may not spend any more, so it has no use for quota that costs anything."""
 

@@ -1,10 +1,11 @@
-"""Quota turned into work: leases, vacates, what became of jobs and leases, metered use."""
+"""Quota turned into work: leases, what became of jobs, leases and drains, metered use."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from walras_contracts.demand import Drainability
 from walras_contracts.event import Event
 from walras_contracts.identifiers import Id, Text, job_key, lease_part_key
 from walras_contracts.quantities import (
@@ -19,6 +20,7 @@ from walras_contracts.quantities import (
     PositiveMacc,
     Ppm,
 )
+from walras_contracts.runs import RunSpec
 from walras_contracts.sequences import Distinct
 
 
@@ -40,7 +42,7 @@ class LeaseGranted(Event):
     node: Id
     part: Count
     parts: Count
-    """How many parts the gang has; an agent starts its part when all are there."""
+    """How many parts the gang has."""
     attempt: Count
     job: Id
     team: Id
@@ -53,6 +55,11 @@ class LeaseGranted(Event):
     tariff_ppm: Ppm = PPM
     granted_ms: MarketTimeMs
     remaining_run_ms: DurationMs | None
+    drainability: Annotated[Drainability, Field(strict=False)] = Drainability.RESTART
+    run: RunSpec | None = None
+    """What an agent starts; null: nothing but a simulated fleet can run it."""
+    may_start: bool = True
+    """Whether all parts were accepted by their agents; none is started before."""
 
     @field_validator("parts")
     @classmethod
@@ -68,27 +75,6 @@ class LeaseGranted(Event):
     def partition_key(self) -> str:
         """By node."""
         return self.node
-
-
-class VacateRequested(Event):
-    """A lease must leave: its quota is gone, or its job was withdrawn."""
-
-    TYPE: ClassVar[str] = "walras.vacate.requested.v1"
-    TOPIC: ClassVar[str] = "vacate"
-
-    lease: Id
-    job: Id
-    team: Id
-    reason: Text
-    requested_ms: MarketTimeMs
-
-    def record_key(self) -> str:
-        """Key: the lease."""
-        return self.lease
-
-    def partition_key(self) -> str:
-        """By team."""
-        return self.team
 
 
 class JobState(StrEnum):
@@ -137,8 +123,28 @@ class JobStatusChanged(Event):
 class LeaseState(StrEnum):
     """Where a part of a lease stands on its node."""
 
+    ACCEPTED = "accepted"
+    """Its devices are free and set aside; it starts when all parts are accepted."""
     RUNNING = "running"
+    STUCK = "stuck"
+    """It ended, but its devices are not seen to be free."""
     FREED = "freed"
+
+
+class LeaseOutcome(StrEnum):
+    """How a part of a lease came to be freed."""
+
+    NONE = ""
+    """It is not freed yet."""
+    FINISHED = "finished"
+    FAILED = "failed"
+    """Its process ended by itself, with an error."""
+    VACATED = "vacated"
+    START_FAILED = "start_failed"
+    REFUSED = "refused"
+    """Its devices were not free; the agent never held them for it."""
+    LOST = "lost"
+    """Its process was gone when the agent looked again."""
 
 
 class LeaseStatusChanged(Event):
@@ -152,10 +158,13 @@ class LeaseStatusChanged(Event):
     team: Id
     job: Id
     state: Annotated[LeaseState, Field(strict=False)]
-    outcome: Text
-    """``finished`` or ``vacated`` once freed; empty before."""
+    outcome: Annotated[LeaseOutcome, Field(strict=False)]
     remaining_run_ms: DurationMs | None
     at_ms: MarketTimeMs
+    exit_code: Annotated[int, Field(strict=True, ge=-255, le=255)] | None = None
+    """Of the process, negative: the signal that ended it; null: it did not run, or runs."""
+    detail: Text = ""
+    """Why it was refused, failed or is stuck."""
 
     def record_key(self) -> str:
         """Key ``lease/node``."""
@@ -167,11 +176,14 @@ class LeaseStatusChanged(Event):
 
 
 class DrainState(StrEnum):
-    """How far the drain of a lease has come; the last three end it (design §5)."""
+    """How far the drain of a lease has come on a node; the last three end it (design §5)."""
 
     WARNED = "warned"
     CHECKPOINTING = "checkpointing"
     WAITING = "waiting"
+    """All is saved, or nothing needs to be; it waits for the end of the process."""
+    CANCELLING = "cancelling"
+    """A part of a gang holds still until all others do, too."""
     TERMINATING = "terminating"
     VERIFYING = "verifying"
     FREED = "freed"
@@ -193,9 +205,12 @@ class DrainStatusChanged(Event):
     job: Id
     state: Annotated[DrainState, Field(strict=False)]
     outcome: Text
-    """Once failed: ``agent_lost`` or ``device_not_freed``; empty otherwise."""
+    """Once failed: ``agent_lost`` or ``device_not_freed``; ``cancel_rejected`` where a cancel came
+    too late; ``forced`` where SIGKILL was needed; empty otherwise."""
     warned_ms: MarketTimeMs
     at_ms: MarketTimeMs
+    blockers: Annotated[tuple[Text, ...], Field(max_length=16, strict=False)] = ()
+    """What it waits for: said again at least every 10 s."""
 
     def record_key(self) -> str:
         """Key: the session and the node."""

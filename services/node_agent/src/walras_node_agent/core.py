@@ -1,6 +1,7 @@
 """What grants and vacates do to a lease (simple form: the drain service takes the latter over)."""
 
-from walras_contracts.work import LeaseGranted, VacateRequested
+from walras_contracts.drains import VacateRequested
+from walras_contracts.work import LeaseGranted
 from walras_node_agent.state import FleetState, Lease
 from walras_runtime.errors import InvariantBrokenError
 

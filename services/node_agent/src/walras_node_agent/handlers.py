@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from walras_contracts.work import LeaseGranted, LeaseStatusChanged, VacateRequested
+from walras_contracts.drains import VacateRequested
+from walras_contracts.work import LeaseGranted, LeaseStatusChanged
 from walras_node_agent.core import end_part, take_part, take_vacate
 from walras_node_agent.drains import DrainRules
 from walras_node_agent.fleet import simulate

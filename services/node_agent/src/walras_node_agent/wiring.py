@@ -2,12 +2,12 @@
 
 from typing import Final
 
+from walras_contracts.drains import VacateRequested
 from walras_contracts.work import (
     DrainStatusChanged,
     LeaseGranted,
     LeaseStatusChanged,
     UsageMetered,
-    VacateRequested,
 )
 from walras_node_agent.drains import DrainRules
 from walras_node_agent.handlers import FleetStage

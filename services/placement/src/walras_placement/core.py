@@ -5,6 +5,7 @@ Each function takes the state and a :class:`Writer`, which collects the outputs 
 
 from dataclasses import dataclass, field
 
+from walras_contracts.drains import VacateRequested
 from walras_contracts.identifiers import digest_of, lease_part_key
 from walras_contracts.work import (
     JobState,
@@ -12,7 +13,6 @@ from walras_contracts.work import (
     LeaseGranted,
     LeaseState,
     LeaseStatusChanged,
-    VacateRequested,
 )
 from walras_placement.devices import occupied_macc
 from walras_placement.lifecycle import JobEvent, next_state
@@ -192,7 +192,7 @@ def _vacate(state: PlacementState, writer: Writer, vacate: Vacate) -> None:
                 lease=job.held_lease().lease,
                 job=job.job,
                 team=job.team,
-                reason=vacate.reason.value,
+                reason=vacate.reason,
                 requested_ms=writer.now_ms,
             )
         )

@@ -5,9 +5,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from walras_contracts.demand import JobQueued
+from walras_contracts.drains import VacateReason
 from walras_contracts.quantities import PPM
 from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import WorkClass
@@ -15,19 +15,6 @@ from walras_placement.devices import Draft, Share, occupied_macc
 from walras_placement.rooms import Room, Rooms, close, is_free, rooms_of
 from walras_placement.state import Job, PlacementState, TeamJobs
 from walras_placement.victims import choose_victims
-
-
-class VacateReason(StrEnum):
-    """Why a running job is asked to leave."""
-
-    QUOTA_LOST = "quota_lost"
-    PRICE_ABOVE_LIMIT = "price_above_limit"
-    CANCELLED = "cancelled"
-    DEVICE_WITHDRAWN = "device_withdrawn"
-    """One of its devices must not be used any more, or is something else now."""
-    LEFT_QUEUE = "left_queue"
-    BUDGET_EXHAUSTED = "budget_exhausted"
-    """Its team may not spend any more, and the grace is over or its quota is gone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from walras_contracts.accounts import AccountsChanged
 from walras_contracts.capacity import NodePublished
 from walras_contracts.demand import JobQueued
+from walras_contracts.drains import VacateRequested
 from walras_contracts.market import QuotaGranted
 from walras_contracts.money import BudgetPublished
 from walras_contracts.work import (
     JobStatusChanged,
     LeaseGranted,
     LeaseStatusChanged,
-    VacateRequested,
 )
 from walras_placement.handlers import PlacementStage
 from walras_placement.settings import Settings
