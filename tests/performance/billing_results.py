@@ -115,24 +115,24 @@ def show(results: BillingResults, console: Console) -> None:
     if results.rate is not None:
         console.print(_rate_table(results.rate))
     rows = [
-        _row(f"{g.leases:,} open leases, µs an event", g.cpu_us_per_event) for g in results.growth
+        row(f"{g.leases:,} open leases, µs an event", g.cpu_us_per_event) for g in results.growth
     ]
     if results.settlement is not None:
         what = f"settlement of {results.settlement.teams:,} teams, ms"
-        rows.append(_row(what, results.settlement.wall_ms))
-        rows.append(_row(f"{what} of CPU", results.settlement.cpu_ms))
+        rows.append(row(what, results.settlement.wall_ms))
+        rows.append(row(f"{what} of CPU", results.settlement.cpu_ms))
     if results.restart is not None:
         what = f"restart with {results.restart.charges:,} charges, ms"
-        rows.append(_row(what, results.restart.wall_ms))
-        rows.append(_row(f"{what} of CPU", results.restart.cpu_ms))
+        rows.append(row(what, results.restart.wall_ms))
+        rows.append(row(f"{what} of CPU", results.restart.cpu_ms))
     if rows:
         table = Table(title="Costs")
         for name in ("", "median", "least", "most", "spread"):
             table.add_column(name, justify="right")
-        for row in rows:
-            table.add_row(*row)
+        for cells in rows:
+            table.add_row(*cells)
         console.print(table)
-    console.print(_bounds_table(results.judgements()))
+    console.print(bounds_table(results.judgements()))
     show_others(results.others_cores, console)
 
 
@@ -153,12 +153,14 @@ def _rate_table(figures: RateFigures) -> Table:
     return table
 
 
-def _row(what: str, figure: Spread) -> list[str]:
+def row(what: str, figure: Spread) -> list[str]:
+    """Return a row of a table of costs."""
     values = [f"{v:,.1f}" for v in (figure.median, figure.least, figure.most)]
     return [what, *values, f"{figure.spread_percent:.0f} %"]
 
 
-def _bounds_table(judgements: Sequence[Judgement]) -> Table:
+def bounds_table(judgements: Sequence[Judgement]) -> Table:
+    """Return the bounds as a table."""
     table = Table(title="Bounds")
     for name in ("", "figure", "bound", "outcome"):
         table.add_column(name, justify="right")

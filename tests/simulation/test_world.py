@@ -22,7 +22,7 @@ from walras_runtime.memory.runner import state_digest_input
 SCENARIO = Path(__file__).parents[2] / "scenarios" / "itp_week.toml"
 STEPS = 40
 SERVICES = (
-    *("intake", "capacity", "clearing", "placement", "node_agent", "billing"),
+    *("intake", "capacity", "clearing", "placement", "drain", "node_agent", "billing"),
     "invoicing",
 )
 

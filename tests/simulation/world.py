@@ -16,6 +16,8 @@ import walras_capacity.settings
 import walras_capacity.wiring
 import walras_clearing_service.settings
 import walras_clearing_service.wiring
+import walras_drain.settings
+import walras_drain.wiring
 import walras_intake.settings
 import walras_intake.wiring
 import walras_invoicing.settings
@@ -52,6 +54,7 @@ def specs(partitions: int | None = None) -> list[StageSpec]:
             walras_clearing_service.settings.Settings(**shared, cycle_every=1)
         ),
         walras_placement.wiring.build(walras_placement.settings.Settings(**shared)),
+        walras_drain.wiring.build(walras_drain.settings.Settings(**shared)),
         walras_node_agent.wiring.build(walras_node_agent.settings.Settings(**shared)),
         walras_billing.wiring.build(walras_billing.settings.Settings(**shared)),
         walras_invoicing.wiring.build(walras_invoicing.settings.Settings(**shared)),

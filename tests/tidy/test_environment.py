@@ -6,9 +6,12 @@ from tests.tidy.tree import Tree, expect_none, is_test, repository
 from walras_billing.settings import Settings as BillingSettings
 from walras_capacity.settings import Settings as CapacitySettings
 from walras_clearing_service.settings import Settings as ClearingSettings
+from walras_drain.settings import Settings as DrainSettings
 from walras_intake.settings import Settings as IntakeSettings
 from walras_invoicing.settings import Settings as InvoicingSettings
+from walras_node_agent.agent.settings import AgentSettings
 from walras_node_agent.settings import Settings as NodeAgentSettings
+from walras_notifier.settings import Settings as NotifierSettings
 from walras_placement.settings import Settings as PlacementSettings
 from walras_runtime.settings import ServiceSettings
 from walras_snapshot.settings import Settings as SnapshotSettings
@@ -18,7 +21,16 @@ from walras_views.settings import Settings as ViewsSettings
 PAGE = "docs/settings.md"
 SERVICES: tuple[type[ServiceSettings], ...] = (
     *(TickerSettings, IntakeSettings, CapacitySettings, ClearingSettings, PlacementSettings),
-    *(NodeAgentSettings, BillingSettings, InvoicingSettings, SnapshotSettings, ViewsSettings),
+    *(
+        DrainSettings,
+        NodeAgentSettings,
+        AgentSettings,
+        NotifierSettings,
+        BillingSettings,
+        InvoicingSettings,
+        SnapshotSettings,
+        ViewsSettings,
+    ),
 )
 VARIABLE = re.compile(r"\bWALRAS_[A-Z][A-Z0-9_]*[A-Z0-9]\b")
 NOT_VARIABLES = {"WALRAS_BUILD_STAMP": "a C macro of the kernel"}

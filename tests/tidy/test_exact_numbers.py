@@ -11,7 +11,7 @@ from tests.tidy.tree import Tree, each_module, expect_none, repository, select
 EXACT = (
     r"libs/contracts/src/.*\.py$",
     r"libs/clearing/src/.*\.(py|pyx|pxd)$",
-    r"services/(billing|invoicing|clearing|placement|capacity|intake|node_agent)/src/.*\.py$",
+    r"services/(billing|invoicing|clearing|placement|drain|capacity|intake|node_agent)/src/.*\.py$",
 )
 ALLOWED = {
     "libs/clearing/src/walras_clearing/_guess.pxd": "where a search looks next; every price is "

@@ -22,6 +22,11 @@ ADAPTERS = {
     "publisher.py": "keeps Redis as the projection has it",
 }
 """Modules of a service that may do I/O, and why; all others are pure."""
+ADAPTER_FOLDERS = {
+    "services/node_agent/src/walras_node_agent/host/": "starts, watches and ends processes",
+    "services/notifier/src/walras_notifier/adapters/": "posts, mails, waits, reads secrets",
+}
+"""Folders of such modules."""
 
 IMPURE = (
     *("asyncio", "concurrent", "multiprocessing", "queue", "selectors", "threading", "subprocess"),
@@ -43,7 +48,7 @@ def impure_modules(tree: Tree) -> list[str]:
     pure = {
         path: text
         for path, text in select(tree, r"services/[^/]+/src/.*\.py$").items()
-        if PurePosixPath(path).name not in ADAPTERS
+        if PurePosixPath(path).name not in ADAPTERS and not path.startswith(tuple(ADAPTER_FOLDERS))
     }
     return each_module(pure, _impurities)
 

@@ -11,12 +11,17 @@ from walras_capacity.wiring import build as build_capacity
 from walras_clearing_service.settings import Settings as ClearingSettings
 from walras_clearing_service.wiring import build as build_clearing
 from walras_contracts.topics import Topic, load_topics, parse_topics
+from walras_drain.settings import Settings as DrainSettings
+from walras_drain.wiring import build as build_drain
 from walras_intake.settings import Settings as IntakeSettings
 from walras_intake.wiring import build as build_intake
 from walras_invoicing.settings import Settings as InvoicingSettings
 from walras_invoicing.wiring import build as build_invoicing
+from walras_node_agent.agent.wiring import READ as AGENT_READS
+from walras_node_agent.agent.wiring import WRITTEN as AGENT_WRITES
 from walras_node_agent.settings import Settings as NodeAgentSettings
 from walras_node_agent.wiring import build as build_node_agent
+from walras_notifier.wiring import TOPIC as NOTIFIER_INPUT
 from walras_placement.settings import Settings as PlacementSettings
 from walras_placement.wiring import build as build_placement
 from walras_runtime.stage import StageSpec
@@ -27,9 +32,7 @@ BOOTSTRAP = "nowhere.invalid:9092"
 EVERY_SERVICE = "every service"
 OUTSIDE = "outside"
 
-NOT_YET = {
-    ("node_agent", "writes", "node.health"): "the simulated fleet has no sick devices",
-}
+NOT_YET: dict[tuple[str, str, str], str] = {}
 """What the registry promises and no service does yet. Done: remove the line."""
 
 
@@ -48,6 +51,7 @@ def stages() -> list[StageSpec]:
         build_capacity(CapacitySettings.read(kafka_bootstrap=BOOTSTRAP)),
         build_clearing(ClearingSettings.read(kafka_bootstrap=BOOTSTRAP)),
         build_placement(PlacementSettings.read(kafka_bootstrap=BOOTSTRAP)),
+        build_drain(DrainSettings.read(kafka_bootstrap=BOOTSTRAP)),
         build_node_agent(NodeAgentSettings.read(kafka_bootstrap=BOOTSTRAP)),
         build_billing(BillingSettings.read(kafka_bootstrap=BOOTSTRAP)),
         build_invoicing(InvoicingSettings.read(kafka_bootstrap=BOOTSTRAP)),
@@ -63,8 +67,13 @@ def as_wired() -> dict[str, Wires]:
         )
         for spec in stages()
     }
+    # What agents tell of leases they read back, should they have lost what they knew of them.
+    fleet = wires["node_agent"]
+    told = frozenset(AGENT_READS) - frozenset(AGENT_WRITES)
+    wires["node_agent"] = Wires(fleet.reads | told, fleet.writes | frozenset(AGENT_WRITES))
     wires["snapshot"] = Wires(frozenset(s.topic for s in SNAPSHOT_INPUTS), frozenset())
     wires["views"] = Wires(frozenset(VIEWS_INPUTS), frozenset())
+    wires["notifier"] = Wires(frozenset({NOTIFIER_INPUT}), frozenset())
     # The ticker writes barriers into all that the outside writes; `ticks` is its own.
     wires["ticker"] = Wires(frozenset({"ticks"}), frozenset({"ticks"}))
     return wires

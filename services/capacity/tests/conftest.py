@@ -8,6 +8,7 @@ import pytest
 
 from walras_capacity.settings import Settings
 from walras_capacity.wiring import build
+from walras_contracts.accounts import AccountsChanged, DrainTerms, PlatformDocument
 from walras_contracts.capacity import NodeHealthReported, NodeObserved, NodeState
 from walras_contracts.event import Event
 from walras_contracts.registry import decode_inner
@@ -23,14 +24,26 @@ INTERVAL_MS = 600_000
 
 
 class Capacity:
-    """The stage; ``make`` replaces it, for canaries."""
+    """The stage; ``make`` replaces it, for canaries.
 
-    def __init__(self, make: Callable[[int], Stage] | None = None) -> None:
-        self.spec = build(Settings(kafka_bootstrap="none:0"))
+    ``interval_ms`` is how far barriers are apart, ``expected_ms`` how far it thinks they should be:
+    by default every step follows an interruption, and nobody is ever lost.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int], Stage] | None = None,
+        *,
+        interval_ms: int = INTERVAL_MS,
+        expected_ms: int = 5_000,
+    ) -> None:
+        self.spec = build(Settings(kafka_bootstrap="none:0", interval_ms=expected_ms))
         if make is not None:
             self.spec = replace(self.spec, build=make)
         self.log = MemoryLog(load_topics())
         self.number = -1
+        self.interval_ms = interval_ms
+        self.time_ms = START_MS - interval_ms
         self.crash()
 
     def crash(self) -> None:
@@ -58,6 +71,7 @@ class Capacity:
         owner: str | None = None,
         state: NodeState = NodeState.ACTIVE,
         urgent: bool = False,
+        **more: Any,
     ) -> None:
         self.tell(
             NodeObserved(
@@ -68,7 +82,7 @@ class Capacity:
                 owner_pool=owner,
                 state=state,
                 urgent=urgent,
-                observed_ms=1,
+                **{"observed_ms": 1, **more},
             )
         )
 
@@ -78,11 +92,17 @@ class Capacity:
     def forget_health(self, node: str) -> None:
         self.log.append([tombstone(NodeHealthReported, node, node)])
 
-    def tick(self) -> int:
+    def timeout(self, lease_timeout_ms: int, version: int = 1, effective_ms: int = 0) -> None:
+        """Give the platform's document; capacity sees it one step later."""
+        document = PlatformDocument(drains=DrainTerms(lease_timeout_ms=lease_timeout_ms))
+        self.tell(AccountsChanged(version=version, effective_ms=effective_ms, document=document))
+
+    def tick(self, after_ms: int | None = None) -> int:
         """Close the interval and let the stage work; return its market time."""
         self.number += 1
-        time_ms = START_MS + self.number * INTERVAL_MS
-        for topic in ("inventory", "node.health"):
+        self.time_ms += self.interval_ms if after_ms is None else after_ms
+        time_ms = self.time_ms
+        for topic in ("inventory", "node.health", "accounts"):
             for partition in self.log.partitions(topic):
                 self.log.append_barrier(topic, partition, Barrier(self.number, time_ms))
         assert self.runner.advance() == 1
@@ -105,6 +125,10 @@ class Capacity:
         """Latest event of each key."""
         latest = {event.record_key(): event for event in self.events(topic)}
         return dict(sorted(latest.items()))
+
+    def lost(self) -> list[str]:
+        """Return the nodes that are published as lost."""
+        return [name for name, node in self.table("nodes").items() if node.lost]
 
     def supply(self, type_: str = "a100") -> tuple[int, dict[str, int], int]:
         """Shared, own per pool and withheld macc of a type."""

@@ -13,6 +13,7 @@ Make = Callable[..., Any]
 Said = tuple[Any, ...]
 History = list[list[Said]]
 
+MINUTE_MS = 60_000
 NODES = ("n1", "n2", "n3", "n4")
 COMMON = settings(
     deadline=None,
@@ -36,6 +37,8 @@ _no_health = st.tuples(st.just("no health"), _node)
 _garbage = st.tuples(st.just("raw"), st.one_of(st.none(), st.binary(max_size=40)))
 _interval = st.lists(st.one_of(_observed, _observed, _health, _no_health, _garbage), max_size=5)
 _history = st.lists(_interval, min_size=1, max_size=14)
+_expected_ms = st.sampled_from((5_000, 600_000))
+"""Every barrier follows an interruption, or none does and the silent are lost."""
 
 
 def say(capacity: Any, said: list[Said]) -> None:
@@ -74,7 +77,7 @@ def agrees_with_the_nodes(capacity: Any) -> bool:
                 continue
             total = node.devices * node.macc_per_device
             good = total - len(node.withheld_devices) * node.macc_per_device
-            good = good if node.state is NodeState.ACTIVE else 0
+            good = good if node.state is NodeState.ACTIVE and not node.lost else 0
             present, withheld = present + good, withheld + total - good
             if node.owner_pool is not None:
                 contracted[node.owner_pool] = contracted.get(node.owner_pool, 0) + total
@@ -89,11 +92,11 @@ def agrees_with_the_nodes(capacity: Any) -> bool:
 
 
 @COMMON
-@given(history=_history)
+@given(history=_history, expected_ms=_expected_ms)
 def test_own_and_shared_supply_never_exceed_what_is_present(
-    make_capacity: Make, history: History
+    make_capacity: Make, history: History, expected_ms: int
 ) -> None:
-    capacity = make_capacity()
+    capacity = make_capacity(expected_ms=expected_ms)
     for said in history:
         say(capacity, said)
         capacity.tick()
@@ -116,11 +119,18 @@ def test_canary_a_capacity_that_does_not_take_away_what_changed_is_caught(
 
 
 @COMMON
-@given(history=_history, crashes=st.frozensets(st.integers(0, 14), max_size=6))
+@given(
+    history=_history,
+    crashes=st.frozensets(st.integers(0, 14), max_size=6),
+    expected_ms=_expected_ms,
+)
 def test_a_crash_after_any_steps_changes_nothing(
-    make_capacity: Make, history: History, crashes: frozenset[int]
+    make_capacity: Make, history: History, crashes: frozenset[int], expected_ms: int
 ) -> None:
-    calm, crashed = run(make_capacity(), history), run(make_capacity(), history, crashes)
+    calm, crashed = (
+        run(make_capacity(expected_ms=expected_ms), history, lost)
+        for lost in (frozenset[int](), crashes)
+    )
     for topic in ("supply", "nodes", "dead_letter", "state.capacity"):
         assert crashed.written(topic) == calm.written(topic)
 
@@ -135,17 +145,17 @@ def test_canary_a_capacity_that_forgets_its_nodes_is_caught(make_capacity: Make)
         [("node", "n1", 3, "a100", None, NodeState.ACTIVE, False)],
         [("health", "n1", (0,))],
     ]
-    calm = run(make_capacity(lambda _: Forgetful()), history)
-    crashed = run(make_capacity(lambda _: Forgetful()), history, frozenset({0}))
+    calm = run(make_capacity(lambda _: Forgetful(MINUTE_MS)), history)
+    crashed = run(make_capacity(lambda _: Forgetful(MINUTE_MS)), history, frozenset({0}))
     assert crashed.written("supply") != calm.written("supply")
 
 
 @COMMON
-@given(history=_history, more=_history)
+@given(history=_history, more=_history, expected_ms=_expected_ms)
 def test_compaction_and_a_restart_change_nothing(
-    make_capacity: Make, history: History, more: History
+    make_capacity: Make, history: History, more: History, expected_ms: int
 ) -> None:
-    calm, compacted = run(make_capacity(), history), run(make_capacity(), history)
+    calm, compacted = (run(make_capacity(expected_ms=expected_ms), history) for _ in range(2))
     compacted.compact()
     compacted.crash()
     run(calm, more)

@@ -129,8 +129,43 @@ def test_nothing_is_written_when_nothing_changed(capacity: Any) -> None:
     assert after == before[:2]
     assert [k for _, k, _ in capacity.written("state.capacity")] == [
         *(k for _, k, _ in before[2]),
+        "clock",
         "~position",
-    ]
+    ], "that a node was heard is all that is new"
+
+
+@pytest.mark.parametrize("state", [NodeState.DRAINING, NodeState.OFF])
+def test_what_is_to_be_emptied_or_off_cannot_be_sold_and_stays_owned(
+    capacity: Any, state: NodeState
+) -> None:
+    capacity.node("n2", devices=4, owner="blue", state=state, urgent=True)
+    capacity.tick()
+    assert capacity.supply() == (4000, {"blue": 4000, "red": 8000}, 4000)
+    assert capacity.table("nodes")["n2"].state is state
+
+
+def test_a_node_is_published_with_its_domain_and_how_it_is_to_be_emptied(capacity: Any) -> None:
+    capacity.node("n3", domain="rack-7", drain_within_ms=60_000)
+    for _ in range(6):
+        capacity.tick()
+    shown = capacity.table("nodes")["n3"]
+    assert (shown.domain, shown.drain_within_ms, shown.urgent) == ("rack-7", 60_000, False)
+    capacity.node("n3", domain="rack-7", state=NodeState.DRAINING, urgent=True)
+    capacity.tick()
+    assert capacity.table("nodes")["n3"].urgent
+    capacity.node("n3", domain="rack-7", urgent=True)
+    capacity.tick()
+    assert not capacity.table("nodes")["n3"].urgent, "only of a node that is to be emptied"
+
+
+def test_a_drain_that_becomes_urgent_says_something_new(capacity: Any) -> None:
+    capacity.node("n3", state=NodeState.DRAINING)
+    for _ in range(6):
+        capacity.tick()
+    assert not capacity.table("nodes")["n3"].urgent
+    capacity.node("n3", state=NodeState.DRAINING, urgent=True)
+    capacity.tick()
+    assert capacity.table("nodes")["n3"].urgent
 
 
 def test_a_type_of_which_there_was_never_anything_is_no_market(make_capacity: Make) -> None:

@@ -12,7 +12,9 @@ STATES: tuple[State, ...] = (None, *JobState)
 GRID = """
 queued     pending .         .         .         .       .
 granted    .       running   .         .         .       .
-vacated    .       .         draining  .         .       .
+vacated    .       .         draining  draining  .       .
+stayed     .       .         .         running   .       .
+went_on    .       .         draining  draining  .       .
 completed  .       .         finished  finished  .       .
 returned   .       .         pending   pending   .       .
 withdrawn  .       cancelled cancelled cancelled .       .

@@ -228,13 +228,16 @@ def test_a_vacated_job_is_pending_again_with_what_is_left_of_it(kit: Any) -> Non
     bench.step(*bench.freed("j1", "vacated", 480_000))
     assert bench.statuses["j1"].state is JobState.PENDING
     assert bench.statuses["j1"].remaining_run_ms == 480_000
-    bench.step()
     bench.step(kit.quota("t1", a=(1, 0, 5)))
+    for _ in range(7):
+        bench.step()
+    assert bench.statuses["j1"].reason == WaitReason.HELD_BACK, "for ten cycles after the vacate"
+    bench.step()
 
     again = bench.leases["j1"]["n1"]
     assert (again.attempt, again.remaining_run_ms) == (first.attempt + 1, 480_000)
     assert again.lease != first.lease
-    assert bench.statuses["j1"].waited_ms == 2 * MINUTE_MS
+    assert bench.statuses["j1"].waited_ms == 9 * MINUTE_MS
 
 
 def test_a_cancelled_job_ends_at_once_while_pending_and_after_its_drain_while_running(

@@ -1,6 +1,6 @@
 """Who leaves: the choice is the best of all sets of jobs, by counting them all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import pytest
@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from walras_contracts.demand import Drainability, JobQueued
 from walras_contracts.work import JobState, WorkClass
-from walras_placement.devices import Share
-from walras_placement.state import Job, Lease
-from walras_placement.victims import NO_LIMIT, choose_victims
+from walras_placement.jobs import Job
+from walras_placement.leases import Lease
+from walras_placement.shares import Share
+from walras_placement.teams import NO_LIMIT
+from walras_placement.victims import UNKNOWN_SCORE_PPM, choose_victims
 
 NOW_MS = 1_728_000_000_000
 
@@ -51,23 +53,28 @@ def running(number: int, facts: Facts) -> Job:
         granted_ms,
         None,
         (share,),
-        {share.node: None},
+        {share.node: ""},
     )
-    return Job("t", name, JobState.RUNNING, granted_ms, granted_ms, None, lease=lease, queued=entry)
+    return Job(
+        "t", name, JobState.RUNNING, granted_ms, granted_ms, 0, None, lease=lease, queued=entry
+    )
 
 
-def key(victims: Sequence[Job]) -> tuple[int, int, int, list[tuple[int, int]]]:
-    """Number, lost work, limits, then the longest runners first: the order of design §5."""
-    lost = limits = 0
+def key(
+    victims: Sequence[Job], scores_ppm: Mapping[str, int]
+) -> tuple[int, int, int, int, list[tuple[int, int]]]:
+    """Number, lost work, missing score, limits, then the longest runners first (design §5)."""
+    lost = limits = missing_ppm = 0
     runs = []
     for job in victims:
         lease, entry = job.held_lease(), job.entry()
         ran_ms = NOW_MS - lease.granted_ms
         if entry.drainability is not Drainability.CHECKPOINT:
             lost += ran_ms * lease.size_macc
+        missing_ppm += 1_000_000 - scores_ppm.get(job.key, UNKNOWN_SCORE_PPM)
         limits += NO_LIMIT if entry.limit_micro is None else entry.limit_micro
         runs.append((ran_ms, -entry.position))
-    return len(victims), lost, limits, sorted(runs, reverse=True)
+    return len(victims), lost, missing_ppm, limits, sorted(runs, reverse=True)
 
 
 FACTS = st.tuples(
@@ -79,11 +86,18 @@ FACTS = st.tuples(
 
 
 @settings(deadline=None, max_examples=400)
-@given(facts=st.lists(FACTS, max_size=8), devices=st.integers(-1, 30))
+@given(
+    facts=st.lists(FACTS, max_size=8),
+    devices=st.integers(-1, 30),
+    scores=st.lists(st.sampled_from((None, 0, 400_000, 1_000_000)), min_size=8, max_size=8),
+)
 def test_the_victims_are_the_first_of_all_sets_that_free_enough(
-    facts: list[Facts], devices: int
+    facts: list[Facts], devices: int, scores: list[int | None]
 ) -> None:
     jobs = [running(number, each) for number, each in enumerate(facts)]
+    scores_ppm = {
+        job.key: score for job, score in zip(jobs, scores, strict=False) if score is not None
+    }
     excess_macc = 1000 * devices - 1
     enough = [
         group
@@ -91,11 +105,11 @@ def test_the_victims_are_the_first_of_all_sets_that_free_enough(
         for group in combinations(jobs, count)
         if sum(job.held_lease().size_macc for job in group) >= excess_macc
     ]
-    expected = min(enough, key=key) if enough else tuple(jobs)
+    expected = min(enough, key=lambda jobs: key(jobs, scores_ppm)) if enough else tuple(jobs)
 
-    victims = choose_victims(jobs, excess_macc, NOW_MS)
+    victims = choose_victims(jobs, excess_macc, NOW_MS, scores_ppm)
     assert [job.job for job in victims] == sorted(job.job for job in expected)
-    assert victims == choose_victims(jobs[::-1], excess_macc, NOW_MS)
+    assert victims == choose_victims(jobs[::-1], excess_macc, NOW_MS, scores_ppm)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +142,23 @@ def test_the_order_is_jobs_then_lost_work_then_limit(
 ) -> None:
     jobs = [running(number, each) for number, each in enumerate(facts)]
 
-    assert [job.job for job in choose_victims(jobs, 1000 * devices, NOW_MS)] == leave
+    assert [job.job for job in choose_victims(jobs, 1000 * devices, NOW_MS, {})] == leave
+
+
+def test_the_better_score_leaves_before_the_lower_limit_but_not_before_less_lost_work() -> None:
+    restart = Drainability.RESTART
+    jobs = [running(n, (2, 5, limit, restart)) for n, limit in enumerate((9, 1))]
+    jobs.append(running(2, (2, 6, 1, restart)))
+    scores_ppm = {"t/j00": 800_000, "t/j01": 700_000, "t/j02": 1_000_000}
+
+    assert [job.job for job in choose_victims(jobs, 2000, NOW_MS, scores_ppm)] == ["j00"]
+    assert [job.job for job in choose_victims(jobs, 2000, NOW_MS, {})] == ["j01"]
+
+
+def test_of_ten_gangs_one_leaves_whole_and_not_a_part_of_each() -> None:
+    jobs = [running(number, (10, 5, None, Drainability.RESTART)) for number in range(10)]
+
+    assert [job.job for job in choose_victims(jobs, 10_000, NOW_MS, {})] == ["j09"]
 
 
 def test_many_jobs_of_many_sizes_are_chosen_from_without_trying_all_sets() -> None:
@@ -137,7 +167,7 @@ def test_many_jobs_of_many_sizes_are_chosen_from_without_trying_all_sets() -> No
         for number in range(600)
     ]
     held = sum(job.held_lease().size_macc for job in jobs)
-    victims = choose_victims(jobs, held // 2 + 1, NOW_MS)
+    victims = choose_victims(jobs, held // 2 + 1, NOW_MS, {})
 
     assert sum(job.held_lease().size_macc for job in victims) > held // 2
     sizes = sorted((job.held_lease().size_macc for job in jobs), reverse=True)

@@ -1,4 +1,4 @@
-"""Placement, the simulated fleet and billing on one log in memory, step by step."""
+"""Placement, drain, the simulated fleet and billing on one log in memory, step by step."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,6 +7,8 @@ from walras_billing.wiring import build as build_billing
 from walras_contracts.event import Event
 from walras_contracts.registry import decode_inner
 from walras_contracts.topics import load_topics
+from walras_drain.settings import Settings as DrainSettings
+from walras_drain.wiring import build as build_drain
 from walras_node_agent.settings import Settings as FleetSettings
 from walras_node_agent.wiring import build as build_fleet
 from walras_placement.settings import Settings as PlacementSettings
@@ -20,7 +22,7 @@ START_MS = 1_728_000_000
 MINUTE_MS = 60_000
 DRIVEN = (
     *("nodes", "quotas", "queue", "prices", "accounts"),
-    *("lease.status", "drain.status", "usage"),
+    *("lease.status", "drain.status", "usage", "node.health", "drain.orders"),
 )
 
 Restart = Callable[[int, str], bool]
@@ -28,18 +30,20 @@ Restart = Callable[[int, str], bool]
 
 def stages() -> list[tuple[str, StageSpec, int]]:
     placement = build_placement(PlacementSettings(kafka_bootstrap="none"))
+    drain = build_drain(DrainSettings(kafka_bootstrap="none", mode="replay"))
     fleet = build_fleet(FleetSettings(kafka_bootstrap="none"))
     billing = build_billing(BillingSettings(kafka_bootstrap="none"))
     spread = load_topics()["state.billing"].partitions
     return [
         ("placement", placement, 0),
+        ("drain", drain, 0),
         ("fleet", fleet, 0),
         *((f"billing-{partition}", billing, partition) for partition in range(spread)),
     ]
 
 
 class World:
-    """A log with the three services; ``restart(step, name)`` says who is lost before a step."""
+    """A log with the four services; ``restart(step, name)`` says who is lost before a step."""
 
     def __init__(self, restart: Restart = lambda _step, _name: False) -> None:
         self.log = MemoryLog(load_topics())

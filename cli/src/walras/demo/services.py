@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from walras.processes import Service
 
-REPLICATED = ("clearing", "placement", "capacity", "node_agent")
+REPLICATED = ("clearing", "placement", "drain", "capacity", "node_agent")
 BESIDE_THE_CYCLE = frozenset({"billing", "invoicing", "snapshot", "views"})
 """What the next cycle does not wait for: it gives way to the others on a machine with few cores."""
 ASIDE = 5
@@ -13,6 +13,7 @@ MODULES: Mapping[str, str] = {
     "capacity": "walras_capacity",
     "clearing": "walras_clearing_service",
     "placement": "walras_placement",
+    "drain": "walras_drain",
     "node_agent": "walras_node_agent",
     "billing": "walras_billing",
     "invoicing": "walras_invoicing",
@@ -46,6 +47,7 @@ def replay_services(
             "WALRAS_CLEARING_CYCLE_EVERY": "1",
             "WALRAS_CLEARING_INTERVAL_MS": str(interval_ms),
         },
+        "drain": {"WALRAS_DRAIN_INTERVAL_MS": str(interval_ms)},
         "node_agent": {"WALRAS_NODE_AGENT_INTERVAL_MS": str(interval_ms)},
         "views": {"WALRAS_VIEWS_HTTP_PORT": str(views_port)},
     }

@@ -58,6 +58,7 @@ from walras_contracts.market import (
     QuotaGranted,
 )
 from walras_contracts.money import BalancePublished, BudgetAlerted, BudgetPublished
+from walras_contracts.placing import PlacementMeasured
 from walras_contracts.work import (
     DrainStatusChanged,
     JobStatusChanged,
@@ -88,6 +89,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     VacateRequested,
     VacateWithdrawn,
     JobStatusChanged,
+    PlacementMeasured,
     LeaseStatusChanged,
     DrainOrdered,
     DrainRequested,

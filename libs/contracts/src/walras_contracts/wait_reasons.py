@@ -24,11 +24,15 @@ class WaitReason(StrEnum):
     """Enough devices are free, but not on one node or in one topology domain."""
     PARKED = "parked"
     """It failed again and again; it waits before it is tried once more, and is no demand."""
+    HELD_BACK = "held_back"
+    """It was evicted not long ago; it waits before it may start again, and is no demand."""
     BUDGET_EXHAUSTED = "budget_exhausted"
     """Its team may not spend any more, so it has no use for quota that costs anything."""
 
 
 NO_PLACE: Final = frozenset({WaitReason.NO_SUCH_TYPE, WaitReason.EXCEEDS_SUPPLY})
 """Reasons that no quota and no waiting can remove: only other supply."""
+NO_DEMAND: Final = frozenset({WaitReason.PARKED, WaitReason.HELD_BACK})
+"""Reasons for which a job does not take part in the market, until placement names another one."""
 ENDED_STATES: Final = frozenset({JobState.FINISHED, JobState.CANCELLED})
 """States from which a job does not return."""

@@ -41,8 +41,20 @@ def counts_from_ms(market_time_ms: int) -> int:
     return -(-market_time_ms // HOUR_MS) * HOUR_MS
 
 
+def fence_ms(observed_ms: int, market_time_ms: int) -> int:
+    """Return up to when what was granted is known not to run on a node any more.
+
+    What is granted in the step that reads the statement, or later, begins after it, whatever the
+    operator's clock says.
+    """
+    return max(0, min(observed_ms, market_time_ms - 1))
+
+
 def says_the_same(one: NodeObserved | None, other: NodeObserved) -> bool:
-    """Whether two observations state the same node, whenever and however urgently they do."""
+    """Whether two observations state the same node, whenever they do.
+
+    How urgent they are matters where the node is to be emptied.
+    """
     return one is not None and _statement(one) == _statement(other)
 
 
@@ -51,8 +63,8 @@ def withheld_devices(node: NodeObserved, unhealthy: tuple[int, ...]) -> tuple[in
     return tuple(sorted(index for index in unhealthy if index < node.devices))
 
 
-def share_of(node: NodeObserved, unhealthy: tuple[int, ...]) -> Share:
-    """Return what a node adds to its type.
+def share_of(node: NodeObserved, unhealthy: tuple[int, ...], *, lost: bool = False) -> Share:
+    """Return what a node adds to its type; only what an active node has can be sold.
 
     Parameters
     ----------
@@ -60,13 +72,15 @@ def share_of(node: NodeObserved, unhealthy: tuple[int, ...]) -> Share:
         The observation that counts.
     unhealthy
         Indices of devices that must not be used; those beyond the node's devices are passed over.
+    lost
+        Whether its agent has been silent for too long.
     """
     if node.state is NodeState.GONE:
         return Share(0, 0, None, 0)
     total_macc = node.devices * node.macc_per_device
     broken = len(withheld_devices(node, unhealthy))
     present_macc = total_macc - broken * node.macc_per_device
-    if node.state is NodeState.WITHHELD:
+    if lost or node.state is not NodeState.ACTIVE:
         present_macc = 0
     return Share(
         present_macc,
@@ -76,7 +90,13 @@ def share_of(node: NodeObserved, unhealthy: tuple[int, ...]) -> Share:
     )
 
 
-def published(node: NodeObserved, unhealthy: tuple[int, ...]) -> NodePublished:
+def published(
+    node: NodeObserved,
+    unhealthy: tuple[int, ...],
+    *,
+    lost: bool = False,
+    fenced_ms: int | None = None,
+) -> NodePublished:
     """Return a node as placement may use it."""
     return NodePublished(
         node=node.node,
@@ -87,6 +107,11 @@ def published(node: NodeObserved, unhealthy: tuple[int, ...]) -> NodePublished:
         owner_pool=node.owner_pool,
         withheld_devices=withheld_devices(node, unhealthy),
         state=node.state,
+        domain=node.domain,
+        drain_within_ms=node.drain_within_ms,
+        urgent=_is_urgent_drain(node),
+        lost=lost,
+        fenced_ms=fenced_ms,
     )
 
 
@@ -129,4 +154,11 @@ def _statement(node: NodeObserved) -> tuple[object, ...]:
         node.macc_per_device,
         node.owner_pool,
         node.state,
+        node.domain,
+        node.drain_within_ms,
+        _is_urgent_drain(node),
     )
+
+
+def _is_urgent_drain(node: NodeObserved) -> bool:
+    return node.urgent and node.state is NodeState.DRAINING

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from walras_capacity.core import Share, Supply, published, share_of, supply_of
+from walras_capacity.heartbeats import CLOCK, Heartbeats
 from walras_contracts.capacity import NodeObserved, NodePublished, SupplyPublished
 from walras_runtime.errors import InvariantBrokenError
 from walras_runtime.records import StateChange
@@ -19,13 +20,18 @@ class Node:
     """One node.
 
     ``current`` counts; ``coming`` will count from ``coming_ms`` on (market time). A node that only
-    its health is known of has neither.
+    its health is known of has neither. ``lost``: its agent has been silent for too long. Leases
+    granted up to ``fenced_ms`` do not run on it any more; reports up to the offset ``deaf`` lie
+    before that and are not those of an agent that is expected to go on.
     """
 
     current: NodeObserved | None = None
     coming: NodeObserved | None = None
     coming_ms: int = 0
     unhealthy: tuple[int, ...] = ()
+    lost: bool = False
+    fenced_ms: int | None = None
+    deaf: int = -1
 
 
 @dataclass(slots=True)
@@ -54,6 +60,7 @@ class CapacityState:
 
     nodes: dict[str, Node] = field(default_factory=dict)
     totals: dict[str, Totals] = field(default_factory=dict)
+    heartbeats: Heartbeats = field(default_factory=Heartbeats)
     _supplies: dict[str, SupplyPublished] = field(default_factory=dict)
     _coming: dict[str, None] = field(default_factory=dict)
     _next_coming_ms: int = NEVER_MS
@@ -123,6 +130,8 @@ class CapacityState:
             self._count(node, 1)
             self._keep(name, node)
             self._touched_types.clear()
+        elif key == CLOCK:
+            self.heartbeats.load(value)
         elif kind == "supply":
             self._supplies[name] = SupplyPublished.model_validate_json(value)
         else:
@@ -140,7 +149,7 @@ class CapacityState:
         if node.current is None:
             return
         market = node.current.type
-        share = share_of(node.current, node.unhealthy)
+        share = share_of(node.current, node.unhealthy, lost=node.lost)
         self.totals.setdefault(market, Totals()).add(share, sign)
         self._touched_types[market] = None
 
@@ -170,7 +179,9 @@ def observe(node: Node, observed: NodeObserved, counts_ms: int | None) -> Node:
 
 
 def _shown(node: Node) -> NodePublished | None:
-    return None if node.current is None else published(node.current, node.unhealthy)
+    if node.current is None:
+        return None
+    return published(node.current, node.unhealthy, lost=node.lost, fenced_ms=node.fenced_ms)
 
 
 def _dump_node(node: Node) -> bytes:
@@ -179,16 +190,24 @@ def _dump_node(node: Node) -> bytes:
         "coming": node.coming and node.coming.model_dump(mode="json"),
         "coming_ms": node.coming_ms,
         "unhealthy": node.unhealthy,
+        "lost": node.lost,
+        "fenced_ms": node.fenced_ms,
+        "deaf": node.deaf,
     }
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def _parse_node(document: Mapping[str, object]) -> Node:
+def _parse_node(document: Mapping[str, Any]) -> Node:
     current, coming = (
         None if document[name] is None else NodeObserved.model_validate(document[name])
         for name in ("current", "coming")
     )
-    coming_ms, unhealthy = document["coming_ms"], document["unhealthy"]
-    assert isinstance(coming_ms, int)
-    assert isinstance(unhealthy, list)
-    return Node(current, coming, coming_ms, tuple(unhealthy))
+    return Node(
+        current,
+        coming,
+        document["coming_ms"],
+        tuple(document["unhealthy"]),
+        document["lost"],
+        document["fenced_ms"],
+        document["deaf"],
+    )

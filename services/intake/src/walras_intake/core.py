@@ -72,6 +72,7 @@ def judge_submission(
         position=position,
         revision=0,
         cancelled=False,
+        run=event.run,
     )
 
 

@@ -1,9 +1,16 @@
-"""What grants and vacates do to a lease (simple form: the drain service takes the latter over)."""
+"""What the log says of a lease: its parts, the end of their records, the commands of its drain."""
 
-from walras_contracts.drains import VacateRequested
-from walras_contracts.work import LeaseGranted
+from walras_contracts.drains import DrainCommanded
+from walras_contracts.identifiers import lease_part_key
+from walras_contracts.work import (
+    DrainState,
+    DrainStatusChanged,
+    LeaseGranted,
+    LeaseStatusChanged,
+)
 from walras_node_agent.state import FleetState, Lease
 from walras_runtime.errors import InvariantBrokenError
+from walras_runtime.records import Output, emit, tombstone
 
 
 def take_part(state: FleetState, part: LeaseGranted) -> None:
@@ -32,7 +39,7 @@ def take_part(state: FleetState, part: LeaseGranted) -> None:
     state.changed[part.lease] = None
 
 
-def end_part(state: FleetState, lease_id: str, node: str) -> bool:
+def end_part(state: FleetState, lease_id: str, node: str) -> list[Output]:
     """Take the end of a part's record.
 
     Placement ends it after its devices were freed. Should the lease still be here, it has to leave
@@ -40,31 +47,67 @@ def end_part(state: FleetState, lease_id: str, node: str) -> bool:
 
     Returns
     -------
-    bool
-        Whether the lease is gone already, so that its status can be forgotten, too.
+    list
+        The end of its status, where the lease is gone already.
     """
     lease = state.leases.get(lease_id)
     if lease is not None:
-        _ask_to_leave(state, lease, 0)
-        return False
+        lease.records_ended[node] = None
+        lease.settled = False
+        state.changed[lease_id] = None
+        return []
     ended = state.ended.get(lease_id)
     if ended is not None:
         ended.pop(node, None)
         if not ended:
             del state.ended[lease_id]
         state.changed[lease_id] = None
-    return True
+    return [status_ended(lease_id, node)]
 
 
-def take_vacate(state: FleetState, vacate: VacateRequested) -> None:
-    """Take a request to leave; the first one counts, and one for a lease that ended does not."""
-    lease = state.leases.get(vacate.lease)
+def status_ended(lease_id: str, node: str) -> Output:
+    """Return the end of the status of a part that is forgotten."""
+    return tombstone(LeaseStatusChanged, lease_part_key(lease_id, node), node)
+
+
+def take_command(state: FleetState, command: DrainCommanded, now_ms: int) -> list[Output]:
+    """Take a command; the lease acts on it in this step, once for all of its nodes.
+
+    Returns
+    -------
+    list
+        The answer, where the lease is freed already.
+    """
+    lease = state.leases.get(command.lease)
+    if lease is None:
+        return [emit(_freed(command, now_ms))]
+    heard = f"{command.session}/{command.command.value}"
+    if heard != lease.heard:
+        lease.heard = heard
+        lease.commands.append(command)
+        lease.settled = False
+        state.changed[command.lease] = None
+    return []
+
+
+def end_session(state: FleetState, lease_id: str) -> None:
+    """Take the end of the command of a drain."""
+    lease = state.leases.get(lease_id)
     if lease is not None:
-        _ask_to_leave(state, lease, vacate.requested_ms)
+        lease.commands.append(None)
+        lease.settled = False
 
 
-def _ask_to_leave(state: FleetState, lease: Lease, vacate_ms: int) -> None:
-    if lease.vacate_ms is None or vacate_ms < lease.vacate_ms:
-        lease.vacate_ms = vacate_ms
-        lease.templates.clear()
-        state.changed[lease.lease] = None
+def _freed(command: DrainCommanded, now_ms: int) -> DrainStatusChanged:
+    return DrainStatusChanged(
+        session=command.session,
+        lease=command.lease,
+        node=command.node,
+        team=command.team,
+        pool=command.pool,
+        job=command.job,
+        state=DrainState.FREED,
+        outcome="",
+        warned_ms=now_ms,
+        at_ms=now_ms,
+    )

@@ -1,55 +1,39 @@
 """The fleet in market time: a step simulates one window, whole and exactly.
 
 The window of a step at t is [end of the last window, t + interval): without gaps and overlaps even
-where barriers come early or late, so every instant of a lease is metered once.
+where barriers come early or late, so every instant of a lease is metered once. The end of a warning
+rounds up to the next barrier, so that a cancel may come until then; what follows is exact.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from walras_contracts.quantities import SETTLEMENT_MS
-from walras_contracts.work import (
-    DrainState,
-    LeaseState,
-    LeaseStatusChanged,
-    UsageMetered,
-    WorkClass,
+from walras_contracts.demand import Drainability
+from walras_contracts.work import LeaseOutcome, LeaseState, LeaseStatusChanged, UsageMetered
+from walras_node_agent.core import status_ended
+from walras_node_agent.drains import (
+    PROGRESS_MS,
+    RULES,
+    STUCK_MS,
+    Behaviour,
+    drain_statuses,
+    ends_at_sigterm,
+    last_words,
+    unbilled_from_ms,
+    usage_class,
 )
-from walras_node_agent.drains import DrainRules, drain_statuses
 from walras_node_agent.metering import UsageTemplate
+from walras_node_agent.part_life import LEAVING, OVER, Happened, TellDrain, TellLease, Warn
+from walras_node_agent.part_table import Effect, PartEvent, PartState
+from walras_node_agent.parts import advance, due, of_command, started
 from walras_node_agent.state import Clock, FleetState, Lease
+from walras_node_agent.usage_pieces import Piece, pieces, split
 from walras_runtime.records import Output, emit
 
-USAGE_INTERVAL_MS = 60_000
-"""Longest usage interval (design §6)."""
-FINISHED = "finished"
-VACATED = "vacated"
 
-Piece = tuple[int, int]
-
-
-def pieces(start_ms: int, end_ms: int) -> list[Piece]:
-    """Cut [start, end) into usage intervals: at multiples of 5 min, and every 60 s at the most."""
-    cut: list[Piece] = []
-    while start_ms < end_ms:
-        boundary_ms = start_ms - start_ms % SETTLEMENT_MS + SETTLEMENT_MS
-        piece_end_ms = min(end_ms, start_ms + USAGE_INTERVAL_MS, boundary_ms)
-        cut.append((start_ms, piece_end_ms))
-        start_ms = piece_end_ms
-    return cut
-
-
-def split(whole: Sequence[Piece], at_ms: int) -> list[Piece]:
-    """Cut the piece that an instant lies inside of, so that one begins there."""
-    cut: list[Piece] = []
-    for start_ms, end_ms in whole:
-        if start_ms < at_ms < end_ms:
-            cut += [(start_ms, at_ms), (at_ms, end_ms)]
-        else:
-            cut.append((start_ms, end_ms))
-    return cut
-
-
-def simulate(state: FleetState, now_ms: int, interval_ms: int, rules: DrainRules) -> list[Output]:
+def simulate(
+    state: FleetState, now_ms: int, interval_ms: int, behaviour: Behaviour
+) -> list[Output]:
     """Simulate one window.
 
     Parameters
@@ -60,8 +44,8 @@ def simulate(state: FleetState, now_ms: int, interval_ms: int, rules: DrainRules
         Market time of the step.
     interval_ms
         How far beyond it the window reaches.
-    rules
-        How long a lease that was asked to leave runs on, and is billed.
+    behaviour
+        How jobs behave when they have to leave.
 
     Returns
     -------
@@ -69,7 +53,7 @@ def simulate(state: FleetState, now_ms: int, interval_ms: int, rules: DrainRules
         Lease statuses, drain statuses and usage, by lease id, then node, then time.
     """
     before_ms = now_ms if state.clock.until_ms is None else state.clock.until_ms
-    run = _Run(state, now_ms, before_ms, max(before_ms, now_ms + interval_ms), rules)
+    run = _Run(state, now_ms, before_ms, max(before_ms, now_ms + interval_ms), behaviour)
     for lease_id in sorted(state.leases):
         run.lease(state.leases[lease_id])
     state.clock = Clock(run.until_ms, state.clock.pieces + len(run.whole))
@@ -80,7 +64,7 @@ class _Run:
     """One window over all leases: new ones start at ``now_ms`` or, if later, at ``from_ms``."""
 
     def __init__(
-        self, state: FleetState, now_ms: int, from_ms: int, until_ms: int, rules: DrainRules
+        self, state: FleetState, now_ms: int, from_ms: int, until_ms: int, behaviour: Behaviour
     ) -> None:
         self.until_ms = until_ms
         self.whole = pieces(from_ms, until_ms)
@@ -88,72 +72,128 @@ class _Run:
         self._state = state
         self._now_ms = now_ms
         self._from_ms = from_ms
-        self._rules = rules
+        self._at_ms = max(now_ms, from_ms)
+        """What this step takes happens then: what ran before is metered."""
+        self._behaviour = behaviour
+        self._told: list[tuple[TellDrain, int]] = []
+        self._metered_ms: int | None = None
+        """When the present lease was freed; None: not in this window."""
 
     def lease(self, lease: Lease) -> None:
         """Take one lease through the window."""
-        if lease.vacate_ms is not None and lease.warned_ms is None:
-            self._warn(lease)
-        if lease.start_ms is None and not self._start(lease):
-            if self._is_due(lease):
-                self._free(lease, VACATED, self._now_ms)
+        if lease.settled and (lease.end_ms is None or lease.end_ms > self.until_ms):
+            self._write_usage(lease, self.whole, None)
             return
-        assert lease.start_ms is not None
-        from_ms = max(self._from_ms, lease.start_ms)
-        freed_ms = max(self._now_ms, from_ms)
-        if self._is_due(lease) and (lease.end_ms is None or lease.end_ms > freed_ms):
-            self._meter(lease, pieces(from_ms, freed_ms))
-            self._free(lease, VACATED, freed_ms)
+        if lease.commands or lease.records_ended:
+            self._take_what_was_said(lease)
+        if lease.start_ms is None and lease.life.state is PartState.ACCEPTED:
+            self._start(lease)
+        self._live(lease)
+        if lease.start_ms is not None:
+            self._meter(lease, max(self._from_ms, lease.start_ms))
+        self._tell_drain(lease)
+        if lease.life.state in OVER:
+            self._forget(lease)
+        lease.settled = lease.life.state is PartState.RUNNING and not lease.leaving
+
+    def _take_what_was_said(self, lease: Lease) -> None:
+        for command in lease.commands:
+            if command is None:
+                self._happens(lease, Happened(PartEvent.SESSION_ENDED), self._at_ms)
+                continue
+            happened = of_command(lease.life, command)
+            if happened is not None:
+                self._happens(lease, happened, self._at_ms)
+        lease.commands.clear()
+        if lease.records_ended and not lease.life.ended:
+            self._happens(lease, Happened(PartEvent.LEASE_ENDED), self._at_ms)
+
+    def _start(self, lease: Lease) -> None:
+        """Start a lease whose parts are all there."""
+        if len(lease.sizes_macc) < lease.parts:
             return
-        if lease.end_ms is not None and lease.end_ms <= self.until_ms:
-            self._meter(lease, pieces(from_ms, lease.end_ms))
-            self._free(lease, FINISHED, lease.end_ms)
-            return
-        cut = self.whole if from_ms == self._from_ms else pieces(from_ms, self.until_ms)
-        count = self._meter(lease, cut)
-        if count != len(self.whole):
-            lease.seq_offset += count - len(self.whole)
-            self._state.changed[lease.lease] = None
-
-    def _warn(self, lease: Lease) -> None:
-        """Begin the drain of a lease; what ran up to the end of the last window is metered."""
-        lease.warned_ms = max(self._now_ms, self._from_ms)
-        self._state.changed[lease.lease] = None
-        self._tell_drain(lease, DrainState.WARNED, lease.warned_ms)
-
-    def _tell_drain(self, lease: Lease, state: DrainState, at_ms: int) -> None:
-        self.outputs.extend(emit(event) for event in drain_statuses(lease, state, at_ms))
-
-    def _start(self, lease: Lease) -> bool:
-        """Start a lease whose parts are all there and which was not asked to leave."""
-        if len(lease.sizes_macc) < lease.parts or lease.vacate_ms is not None:
-            return False
-        lease.start_ms = max(self._now_ms, self._from_ms)
+        lease.start_ms = self._at_ms
         if lease.remaining_run_ms is not None:
             lease.end_ms = lease.start_ms + lease.remaining_run_ms
         lease.seq_offset = -self._state.clock.pieces
+        lease.life, told = started(lease.life, RULES)
         self._state.changed[lease.lease] = None
-        self._tell(lease, LeaseState.RUNNING, "", lease.start_ms)
-        return True
+        self._tell_lease(lease, told, self._at_ms)
 
-    def _is_due(self, lease: Lease) -> bool:
-        return (
-            lease.vacate_ms is not None
-            and self._now_ms >= lease.vacate_ms + self._rules.vacate_grace_ms
-        )
+    def _live(self, lease: Lease) -> None:
+        """Let happen what happens to a lease up to the end of the window."""
+        leaves_ms = self._behaviour.leaves_ms(lease)
+        if lease.life.state in LEAVING and leaves_ms is not None and leaves_ms <= self._now_ms:
+            session = "" if lease.life.drain is None else lease.life.drain.session
+            self._happens(lease, Happened(PartEvent.SAVED, session), self._at_ms)
+            self._end(lease, LeaseOutcome.VACATED, self._at_ms)
+        elif lease.life.leave_ms is not None and lease.life.leave_ms <= self._now_ms:
+            self._happens(lease, Happened(PartEvent.WARNING_OVER), self._at_ms)
+        while (next_one := self._next(lease)) is not None:
+            at_ms, event = next_one
+            if event is PartEvent.GROUP_GONE:
+                self._end(lease, LeaseOutcome.FINISHED, at_ms)
+            elif event is PartEvent.DEVICE_FREE:
+                self._free(lease, at_ms)
+            else:
+                self._happens(lease, Happened(event), at_ms)
 
-    def _free(self, lease: Lease, outcome: str, at_ms: int) -> None:
-        if lease.warned_ms is not None:
-            self._tell_drain(lease, DrainState.FREED, max(at_ms, lease.warned_ms))
-        self._tell(lease, LeaseState.FREED, outcome, at_ms)
-        del self._state.leases[lease.lease]
-        self._state.ended[lease.lease] = dict.fromkeys(lease.sizes_macc)
-        self._state.changed[lease.lease] = None
-
-    def _tell(self, lease: Lease, state: LeaseState, outcome: str, at_ms: int) -> None:
-        left_ms = lease.remaining_run_ms
+    def _next(self, lease: Lease) -> tuple[int, PartEvent] | None:
+        """Return what happens next to a lease inside this window."""
+        coming: list[tuple[int, PartEvent]] = []
         if lease.end_ms is not None:
-            left_ms = lease.end_ms - at_ms
+            coming.append((lease.end_ms, PartEvent.GROUP_GONE))
+        if lease.free_ms is not None:
+            coming.append((lease.free_ms, PartEvent.DEVICE_FREE))
+        runs_out = due(lease.life)
+        if runs_out is not None and lease.life.state not in LEAVING:
+            coming.append(runs_out)
+        first = min(coming, default=None)
+        return first if first is not None and first[0] <= self.until_ms else None
+
+    def _end(self, lease: Lease, outcome: LeaseOutcome, at_ms: int) -> None:
+        """End all that runs of a lease; its devices are free at once, or stuck for a while."""
+        if lease.end_ms is not None:
+            lease.remaining_run_ms = lease.end_ms - at_ms
+            lease.end_ms = None
+        fails = self._behaviour.fails(lease)
+        self._happens(lease, Happened(PartEvent.GROUP_GONE, outcome=outcome), at_ms)
+        if not fails:
+            self._free(lease, at_ms)
+
+    def _free(self, lease: Lease, at_ms: int) -> None:
+        lease.free_ms = None
+        for _ in range(2):
+            self._happens(lease, Happened(PartEvent.DEVICE_FREE), at_ms)
+
+    def _happens(self, lease: Lease, happened: Happened, at_ms: int) -> None:
+        """Take an event of a lease, tell what is to be told, and let its job react."""
+        before, leaving = lease.life, lease.leaving
+        life, deeds = advance(before, happened, at_ms, RULES)
+        lease.life = replace(before, state=PartState.FREED) if life is None else life
+        self._state.changed[lease.lease] = None
+        if lease.leaving is not leaving:
+            lease.templates.clear()
+        if lease.life.state is PartState.STUCK and lease.free_ms is None:
+            lease.free_ms = at_ms + STUCK_MS
+        for deed in deeds:
+            if isinstance(deed, TellDrain):
+                self._told.append((deed, at_ms))
+            elif isinstance(deed, TellLease):
+                self._tell_lease(lease, deed, at_ms)
+        if Effect.KILL in deeds or (Effect.TERMINATE in deeds and ends_at_sigterm(lease)):
+            self._end(lease, LeaseOutcome.VACATED, at_ms)
+        elif Effect.READ_DEVICES in deeds and before.state is PartState.ACCEPTED:
+            self._free(lease, at_ms)
+        elif lease.life.drainability is Drainability.CHECKPOINT:
+            for warning in [deed for deed in deeds if isinstance(deed, Warn)]:
+                answer = Happened(PartEvent.HOOK_ACCEPTED, warning.timeline.session)
+                self._happens(lease, answer, at_ms)
+
+    def _tell_lease(self, lease: Lease, told: TellLease, at_ms: int) -> None:
+        left_ms = lease.remaining_run_ms if lease.end_ms is None else lease.end_ms - at_ms
+        if told.state is LeaseState.FREED:
+            self._metered_ms = at_ms
         self.outputs.extend(
             emit(
                 LeaseStatusChanged(
@@ -161,8 +201,8 @@ class _Run:
                     node=node,
                     team=lease.team,
                     job=lease.job,
-                    state=state,
-                    outcome=outcome,
+                    state=told.state,
+                    outcome=told.outcome,
                     remaining_run_ms=left_ms,
                     at_ms=at_ms,
                 )
@@ -170,14 +210,42 @@ class _Run:
             for node in sorted(lease.sizes_macc)
         )
 
-    def _meter(self, lease: Lease, cut: Sequence[Piece]) -> int:
-        """Meter each part over the pieces of this window; return how many those became."""
-        unbilled_ms: int | None = None
-        if lease.warned_ms is not None and cut:
-            unbilled_ms = lease.warned_ms + self._rules.billing_grace_ms
-            if cut[0][0] <= unbilled_ms < cut[-1][1]:
-                self._tell_drain(lease, DrainState.WAITING, unbilled_ms)
+    def _tell_drain(self, lease: Lease) -> None:
+        """Tell how the drain of a lease goes on; where it does not, at least that it does."""
+        told = last_words(self._told)
+        self._told.clear()
+        if not told and self._at_ms >= lease.told_ms + PROGRESS_MS:
+            _, deeds = advance(lease.life, Happened(PartEvent.PROGRESS_DUE), self._at_ms, RULES)
+            told = [(deed, self._at_ms) for deed in deeds if isinstance(deed, TellDrain)]
+        for deed, at_ms in told:
+            lease.told_ms = at_ms
+            self._state.changed[lease.lease] = None
+            self.outputs.extend(emit(event) for event in drain_statuses(lease, deed, at_ms))
+
+    def _forget(self, lease: Lease) -> None:
+        """Forget a lease that is freed, but for what keeps it from being started again."""
+        self._metered_ms = None
+        del self._state.leases[lease.lease]
+        left = {node: None for node in lease.sizes_macc if node not in lease.records_ended}
+        if left:
+            self._state.ended[lease.lease] = left
+        self.outputs.extend(status_ended(lease.lease, node) for node in lease.records_ended)
+        self._state.changed[lease.lease] = None
+
+    def _meter(self, lease: Lease, from_ms: int) -> None:
+        """Meter each part over the pieces of this window."""
+        until_ms = self.until_ms if self._metered_ms is None else self._metered_ms
+        whole = from_ms == self._from_ms and until_ms == self.until_ms
+        cut = self.whole if whole else pieces(from_ms, until_ms)
+        unbilled_ms = unbilled_from_ms(lease)
+        if unbilled_ms is not None:
             cut = split(cut, unbilled_ms)
+        self._write_usage(lease, cut, unbilled_ms)
+        if len(cut) != len(self.whole):
+            lease.seq_offset += len(cut) - len(self.whole)
+            self._state.changed[lease.lease] = None
+
+    def _write_usage(self, lease: Lease, cut: Sequence[Piece], unbilled_ms: int | None) -> None:
         first_seq = self._state.clock.pieces + lease.seq_offset
         for node in sorted(lease.sizes_macc):
             for seq, (start_ms, end_ms) in enumerate(cut, first_seq):
@@ -187,16 +255,11 @@ class _Run:
                     template = UsageTemplate(_usage(lease, node, billed))
                     lease.templates[node, billed] = template
                 self.outputs.append(template.output(seq, start_ms, end_ms))
-        return len(cut)
 
 
 def _usage(lease: Lease, node: str, billed: bool) -> UsageMetered:
-    """Return the usage of a part. One that was asked to leave is overhang from then on.
-
-    What ran at price 0 is not billed while it leaves, either: its team agreed to no price.
-    """
-    leaving = lease.vacate_ms is not None
-    free = lease.work_class is WorkClass.OPPORTUNISTIC
+    """Return the usage of a part."""
+    work_class, billable = usage_class(lease)
     return UsageMetered(
         lease=lease.lease,
         node=node,
@@ -209,8 +272,8 @@ def _usage(lease: Lease, node: str, billed: bool) -> UsageMetered:
         quantity_macc=lease.sizes_macc[node],
         start_ms=0,
         end_ms=1,
-        work_class=WorkClass.OVERHANG if leaving else lease.work_class,
-        billable=billed and not (leaving and free),
+        work_class=work_class,
+        billable=billed and billable,
         limit_micro=lease.limit_micro,
         tariff_ppm=lease.tariff_ppm,
     )

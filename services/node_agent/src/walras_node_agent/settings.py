@@ -14,7 +14,7 @@ class Settings(ServiceSettings):
 
     interval_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 60_000
     """Market time that a step simulates: the distance of barriers (replay 60000, live 5000)."""
-    vacate_grace_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 60_000
-    """How long a lease that was asked to leave runs on."""
-    billing_grace_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 10_000
-    """How long after the warning of a drain use is still billed."""
+    save_ms: Annotated[int, Field(ge=0, le=86_400_000)] | None = None
+    """How soon after its warning a simulated job has saved and leaves; null: when that ends."""
+    fail_drains_ppm: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Share of the drains whose devices are not free in time."""

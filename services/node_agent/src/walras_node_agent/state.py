@@ -2,21 +2,31 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from walras_contracts.drains import DrainCommanded
 from walras_contracts.work import LeaseGranted, WorkClass
 from walras_node_agent.metering import UsageTemplate
+from walras_node_agent.part_dump import dump_life, parse_life
+from walras_node_agent.part_life import Life, fresh
 
 CLOCK_KEY = "~clock"
+_FIELDS: Final = (
+    *("job", "team", "pool", "market", "attempt", "work_class", "limit_micro", "tariff_ppm"),
+    *("parts", "remaining_run_ms", "life", "sizes_macc", "start_ms", "end_ms", "seq_offset"),
+    *("heard", "told_ms", "free_ms", "records_ended"),
+)
+"""What the state topic keeps of a lease, in this order."""
 
 
 @dataclass(slots=True)
 class Lease:
     """A lease with the parts that have arrived.
 
-    ``start_ms`` is None until all ``parts`` are there. ``end_ms`` is None where the lease runs
-    until it is vacated. ``seq_offset`` is constant while the lease runs through whole windows: its
-    next sequence number is the clock's ``pieces`` plus it, so a running lease changes no state.
+    Its parts live one life: the fleet holds all of them. ``start_ms`` is None until all ``parts``
+    are there. ``end_ms`` is None where the lease runs until it is drained, and once nothing of it
+    runs any more. ``seq_offset`` is constant while the lease runs through whole windows: its next
+    sequence number is the clock's ``pieces`` plus it, so a running lease changes no state.
     """
 
     lease: str
@@ -30,18 +40,27 @@ class Lease:
     tariff_ppm: int
     parts: int
     remaining_run_ms: int | None
+    life: Life
     sizes_macc: dict[str, int] = field(default_factory=dict)
     """Size by node of the parts that have arrived."""
     start_ms: int | None = None
     end_ms: int | None = None
-    vacate_ms: int | None = None
-    """When it was asked to leave."""
     seq_offset: int = 0
-    warned_ms: int | None = None
-    """When it was told so, which is when its drain began."""
+    heard: str = ""
+    """The last command: it comes once for every node."""
+    told_ms: int = 0
+    """When something was last said of its drain."""
+    free_ms: int | None = None
+    """When devices that are stuck will be free."""
+    records_ended: dict[str, None] = field(default_factory=dict)
+    """Nodes whose record of the lease is gone although it is still here."""
     templates: dict[tuple[str, bool], UsageTemplate] = field(default_factory=dict)
     """Usage by node, billed or not, as it is written now; made when needed, dropped when class,
     limit or pool change."""
+    settled: bool = False
+    """Whether it runs and nobody wants anything of it: nothing of it needs to be looked at."""
+    commands: list[DrainCommanded | None] = field(default_factory=list)
+    """What this step said of its drain, None its end; empty between steps."""
 
     @staticmethod
     def of(part: LeaseGranted) -> "Lease":
@@ -58,35 +77,32 @@ class Lease:
             part.tariff_ppm,
             part.parts,
             part.remaining_run_ms,
+            fresh(part.parts > 1, part.drainability),
         )
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it was told to leave, so that its use is overhang."""
+        return self.life.draining or self.life.ended
 
     def dump(self) -> bytes:
         """Return the lease as one record of the state topic."""
-        fields = [
-            self.job,
-            self.team,
-            self.pool,
-            self.market,
-            self.attempt,
-            self.work_class.value,
-            self.limit_micro,
-            self.tariff_ppm,
-            self.parts,
-            self.remaining_run_ms,
-            dict(sorted(self.sizes_macc.items())),
-            self.start_ms,
-            self.end_ms,
-            self.vacate_ms,
-            self.seq_offset,
-            self.warned_ms,
-        ]
+        values = {name: getattr(self, name) for name in _FIELDS}
+        values["work_class"] = self.work_class.value
+        values["life"] = dump_life(self.life)
+        values["sizes_macc"] = dict(sorted(self.sizes_macc.items()))
+        values["records_ended"] = sorted(self.records_ended)
+        fields = list(values.values())
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @staticmethod
     def parse(lease: str, fields: list[Any]) -> "Lease":
         """Read the fields of a record of the state topic."""
-        job, team, pool, market, attempt, work_class, *rest = fields
-        return Lease(lease, job, team, pool, market, attempt, WorkClass(work_class), *rest)
+        values = dict(zip(_FIELDS, fields, strict=True))
+        values["work_class"] = WorkClass(values["work_class"])
+        values["life"] = parse_life(values["life"])
+        values["records_ended"] = dict.fromkeys(values["records_ended"])
+        return Lease(lease, **values)
 
 
 @dataclass(slots=True)

@@ -1,13 +1,13 @@
 """Entry point of the placement service."""
 
 from walras_placement.settings import Settings
-from walras_placement.wiring import build
-from walras_runtime.service import service_main
+from walras_placement.wiring import serve
+from walras_runtime.service import process_main
 
 
 def main() -> None:
     """Run the service until a signal."""
-    service_main(Settings, build)
+    process_main(Settings, serve)
 
 
 if __name__ == "__main__":

@@ -1,55 +1,35 @@
-"""Carrying out: what happens to jobs, and what is written about it.
+"""Carrying out: what a queue record and a plan do to jobs, and what is written about it.
 
 Each function takes the state and a :class:`Writer`, which collects the outputs of the step.
 """
 
-from dataclasses import dataclass, field
+from typing import Final
 
-from walras_contracts.drains import VacateRequested
-from walras_contracts.identifiers import digest_of, lease_part_key
-from walras_contracts.work import (
-    JobState,
-    JobStatusChanged,
-    LeaseGranted,
-    LeaseState,
-    LeaseStatusChanged,
-)
-from walras_placement.devices import occupied_macc
+from walras_contracts.drains import VacateReason, VacateRequested, VacateWithdrawn
+from walras_contracts.identifiers import digest_of
+from walras_contracts.work import JobState
+from walras_placement.decisions import Grant, Plan, Reclass, Reserve, Stay, Vacate, Wait
+from walras_placement.jobs import Job
+from walras_placement.leases import Lease
 from walras_placement.lifecycle import JobEvent, next_state
-from walras_placement.plan import Grant, Plan, Reclass, Vacate, Wait
-from walras_placement.state import Job, Lease, PlacementState
+from walras_placement.moves import clear_reason, forget, move, release, stay, withdraw
+from walras_placement.reservations import Reservation
+from walras_placement.shares import occupied_macc
+from walras_placement.state import PlacementState
+from walras_placement.writer import Writer
 from walras_runtime.errors import InvariantBrokenError
-from walras_runtime.records import Output, StateChange, StepResult, emit, tombstone
+from walras_runtime.records import emit
 
-
-@dataclass(slots=True)
-class Writer:
-    """The outputs of one step at ``now_ms``, in a total order: by topic, then by key."""
-
-    now_ms: int
-    outputs: list[Output] = field(default_factory=list)
-    changed: dict[str, None] = field(default_factory=dict)
-    """Jobs whose own record is to be written."""
-    rewritten: dict[str, LeaseGranted] = field(default_factory=dict)
-    """Parts of running leases that changed, as they stand last."""
-    told: dict[str, None] = field(default_factory=dict)
-    """Jobs whose status is to be published."""
-
-    def result(self, state: PlacementState) -> StepResult:
-        """Return all that the step wrote; a job that is gone leaves tombstones."""
-        self.outputs.extend(emit(part) for part in self.rewritten.values())
-        for key in self.told:
-            job = state.jobs.get(key)
-            if job is not None:
-                self.outputs.append(emit(job.status()))
-            else:
-                team = key.partition("/")[0]
-                self.outputs.append(tombstone(JobStatusChanged, key, team))
-        changes = []
-        for key in sorted(self.changed):
-            job = state.jobs.get(key)
-            changes.append(StateChange(key, job.dump() if job is not None else None))
-        return StepResult(sorted(self.outputs, key=_by_topic_and_key), changes)
+EVICTIONS: Final = frozenset(
+    {
+        VacateReason.QUOTA_LOST,
+        VacateReason.PRICE_ABOVE_LIMIT,
+        VacateReason.PRESSURE,
+        VacateReason.LOW_USE,
+        VacateReason.ORDERED,
+    }
+)
+"""A job that leaves for one of these does not come back at once: it would only leave again."""
 
 
 def lease_id(team: str, job: str, position: int, attempt: int) -> str:
@@ -64,145 +44,150 @@ def reconcile(state: PlacementState, writer: Writer, key: str) -> None:
     if job is None:
         if entry is None:
             return
-        since_ms = min(entry.submitted_ms, writer.now_ms)
+        since_ms = min(entry.submitted_ms, writer.moment.now_ms)
         first = next_state(None, JobEvent.QUEUED)
         assert first is not None
         job = Job(
             entry.team,
             entry.job,
             first,
-            writer.now_ms,
+            writer.moment.now_ms,
             since_ms,
+            writer.moment.step,
             entry.expected_run_ms,
             queued=entry,
         )
         state.jobs[key] = job
         state.index(job)
+        state.watch_deadline(job)
         writer.changed[key] = None
     elif job.queued is not entry:
+        before = job.queued
+        state.team(job.team).restated[key] = None
         state.unindex(job)
         job.queued = entry
         state.index(job)
+        if entry is not None and (before is None or before.deadline_ms != entry.deadline_ms):
+            if job.missed:
+                job.missed = False
+                writer.changed[key] = None
+            state.watch_deadline(job)
     if entry is None:
         if job.lease is None:
-            _forget(state, writer, job)
+            forget(state, writer, job)
         return
     if entry.cancelled and job.state is JobState.PENDING:
-        _withdraw(state, writer, job, writer.now_ms)
+        withdraw(state, writer, job, writer.moment.now_ms)
     lease = job.lease
     if lease is not None and (lease.limit_micro, lease.pool) != (entry.limit_micro, entry.pool):
         # From now on it pays at most the new limit, at the price of the pool its team is in.
         lease.limit_micro = entry.limit_micro
         lease.pool = entry.pool
-        _rewrite(writer, job, lease)
-
-
-def note_lease_status(state: PlacementState, writer: Writer, status: LeaseStatusChanged) -> None:
-    """Take what an agent says; only ``freed`` of a part that is still open means anything."""
-    job = state.by_lease.get(status.lease)
-    if job is None or status.state is not LeaseState.FREED:
-        return
-    lease = job.held_lease()
-    if status.node not in lease.open_parts:
-        return
-    del lease.open_parts[status.node]
-    for share in lease.parts:
-        if share.node == status.node:
-            state.devices.release(lease.lease, share)
-    key = lease_part_key(lease.lease, status.node)
-    writer.outputs.append(tombstone(LeaseGranted, key, status.node))
-    writer.changed[job.key] = None
-    if status.outcome != "finished":
-        lease.interrupted = True
-        left = status.remaining_run_ms
-        lease.unfinished_ms = left if left is None else max(left, lease.unfinished_ms or 0)
-    if not lease.open_parts:
-        _end_lease(state, writer, job, status.at_ms)
+        writer.rewrite(job, lease)
 
 
 def carry_out(state: PlacementState, writer: Writer, plan: Plan) -> None:
     """Turn a plan into leases, vacates and statuses."""
-    for reclass in plan.reclassed:
-        _reclass(writer, reclass)
+    for key in sorted(plan.released):
+        # The quota that was set aside for it may keep something else now.
+        state.later[plan.released[key].team] = None
+        release(state, writer, key)
     for vacate in plan.vacated:
         _vacate(state, writer, vacate)
+    for lease in sorted(plan.stays):
+        _stay(state, writer, plan.stays[lease])
+    for reclass in plan.reclassed:
+        _reclass(state, writer, reclass)
+    for grant in plan.granted:
+        release(state, writer, grant.job.key)
+    for reserve in plan.reserved:
+        _reserve(state, writer, reserve)
     for grant in plan.granted:
         _grant(state, writer, grant)
     for wait in plan.waiting:
         _wait(writer, wait)
-
-
-def _end_lease(state: PlacementState, writer: Writer, job: Job, at_ms: int) -> None:
-    lease = job.held_lease()
-    if not lease.interrupted:
-        event = JobEvent.COMPLETED
-    elif job.queued is None or job.queued.cancelled:
-        event = JobEvent.WITHDRAWN
-    else:
-        event = JobEvent.RETURNED
-    job.remaining_run_ms = lease.unfinished_ms if lease.interrupted else 0
-    _move(state, job, event)
-    del state.by_lease[lease.lease]
-    job.lease = None
-    job.changed_ms = job.pending_since_ms = at_ms
-    writer.told[job.key] = None
-    if job.queued is None:
-        _forget(state, writer, job)
-
-
-def _withdraw(state: PlacementState, writer: Writer, job: Job, at_ms: int) -> None:
-    job.waited_ms += max(0, at_ms - job.pending_since_ms)
-    _move(state, job, JobEvent.WITHDRAWN)
-    job.changed_ms = at_ms
-    _clear_reason(job)
-    writer.changed[job.key] = writer.told[job.key] = None
-
-
-def _forget(state: PlacementState, writer: Writer, job: Job) -> None:
-    _move(state, job, JobEvent.FORGOTTEN)
-    del state.jobs[job.key]
-    writer.changed[job.key] = writer.told[job.key] = None
-
-
-def _reclass(writer: Writer, reclass: Reclass) -> None:
-    job = reclass.job
-    lease = job.held_lease()
-    lease.work_class = reclass.work_class
-    job.changed_ms = writer.now_ms
-    writer.told[job.key] = None
-    _rewrite(writer, job, lease)
-
-
-def _rewrite(writer: Writer, job: Job, lease: Lease) -> None:
-    """Write the open parts of a lease again; it may change twice in one step."""
-    writer.changed[job.key] = None
-    for part in lease.grants(job):
-        if part.node in lease.open_parts:
-            writer.rewritten[part.record_key()] = part
+    # A plan made at once would be empty: only what `later` says is to be looked at again.
+    state.dirty.clear()
+    for team in sorted(plan.outcomes):
+        state.outcomes.put(team, plan.outcomes[team])
+        state.teams[team].restated.clear()
+        wake = plan.wakes[team]
+        state.wake(team, wake.at_ms, wake.at_step)
+    state.outcomes.open_macc.update(plan.open_macc)
+    state.later.update(plan.again)
 
 
 def _vacate(state: PlacementState, writer: Writer, vacate: Vacate) -> None:
     job = vacate.job
-    _move(state, job, JobEvent.VACATED)
-    job.changed_ms = writer.now_ms
+    lease = job.held_lease()
+    if vacate.reason in EVICTIONS:
+        lease.evicted = True
+        job.held_until_step = writer.moment.step + writer.rules.steps(writer.rules.held_back_cycles)
+    lease.withdrawn = False
+    move(state, writer, job, JobEvent.VACATED)
+    job.changed_ms = writer.moment.now_ms
     writer.changed[job.key] = writer.told[job.key] = None
+    state.tally.of(lease.market).vacated_jobs += 1
     writer.outputs.append(
         emit(
             VacateRequested(
-                lease=job.held_lease().lease,
+                lease=lease.lease,
                 job=job.job,
                 team=job.team,
                 reason=vacate.reason,
-                requested_ms=writer.now_ms,
+                requested_ms=writer.moment.now_ms,
             )
         )
     )
 
 
+def _stay(state: PlacementState, writer: Writer, decided: Stay) -> None:
+    """Take back that a lease must leave; where its drain has begun, its agents have to agree."""
+    job = decided.job
+    lease = job.held_lease()
+    state.tally.of(lease.market).kept_jobs += 1
+    writer.changed[job.key] = None
+    writer.outputs.append(
+        emit(
+            VacateWithdrawn(
+                lease=lease.lease,
+                job=job.job,
+                team=job.team,
+                withdrawn_ms=writer.moment.now_ms,
+            )
+        )
+    )
+    if lease.drain_said:
+        lease.withdrawn = True
+    else:
+        stay(state, writer, job)
+        # What runs for nothing may be promoted now.
+        state.later[job.team] = None
+
+
+def _reclass(state: PlacementState, writer: Writer, reclass: Reclass) -> None:
+    job = reclass.job
+    lease = job.held_lease()
+    state.unindex(job)
+    lease.work_class = reclass.work_class
+    state.index(job)
+    job.changed_ms = writer.moment.now_ms
+    writer.told[job.key] = None
+    writer.rewrite(job, lease)
+
+
+def _reserve(state: PlacementState, writer: Writer, reserve: Reserve) -> None:
+    key = reserve.job.key
+    release(state, writer, key)
+    state.devices.reserve(key, reserve.shares)
+    state.reservations[key] = Reservation(reserve.market, reserve.shares, reserve.standing)
+    writer.reserved[key] = None
+
+
 def _grant(state: PlacementState, writer: Writer, grant: Grant) -> None:
     job = grant.job
     entry = job.entry()
-    now_ms = writer.now_ms
+    now_ms, step = writer.moment.now_ms, writer.moment.step
     job.waited_ms += max(0, now_ms - job.pending_since_ms)
     job.attempt += 1
     lease = Lease(
@@ -215,20 +200,43 @@ def _grant(state: PlacementState, writer: Writer, grant: Grant) -> None:
         now_ms,
         job.remaining_run_ms,
         grant.shares,
-        {share.node: None for share in grant.shares},
+        {share.node: "" for share in grant.shares},
+        may_start=len(grant.shares) == 1,
     )
     if lease.size_macc < entry.size_macc:
         raise InvariantBrokenError(f"the parts of {lease.lease} are not the whole job")
     state.devices.hold(lease.lease, lease.market, grant.shares)
     state.by_lease[lease.lease] = job
-    _move(state, job, JobEvent.GRANTED)
+    state.unindex(job)
     job.lease = lease
+    following = next_state(job.state, JobEvent.GRANTED)
+    assert following is not None
+    job.state = following
+    state.index(job)
     job.changed_ms = now_ms
-    _clear_reason(job)
+    clear_reason(job)
     # What it holds is what it needs to go on: the auction counts it so.
     job.needed_macc = lease.size_macc
     writer.changed[job.key] = writer.told[job.key] = None
-    writer.outputs.extend(emit(part) for part in lease.grants(job))
+    writer.outputs.extend(emit(part) for part in lease.grants(entry, job.attempt))
+    counted = state.tally.of(lease.market)
+    counted.started_jobs += 1
+    counted.started_wait_ms += max(0, now_ms - job.pending_since_ms)
+    frozen_steps = writer.rules.steps(writer.rules.frozen_cycles)
+    for other in state.takeovers.take(job.key, grant.shares, step, frozen_steps):
+        _freeze(state, writer, lease, other, by=job.key)
+
+
+def _freeze(state: PlacementState, writer: Writer, lease: Lease, other: str, *, by: str) -> None:
+    """Hold one of two jobs that take each other's devices, as long as the other has not ended."""
+    state.tally.of(lease.market).detect(other, by)
+    frozen = state.jobs.get(other)
+    if frozen is not None:
+        steps = writer.rules.steps(writer.rules.frozen_cycles)
+        frozen.frozen_until_step, frozen.frozen_by = writer.moment.step + steps, by
+        state.frozen.setdefault(by, {})[other] = None
+        state.later[frozen.team] = None
+        writer.changed[other] = None
 
 
 def _wait(writer: Writer, wait: Wait) -> None:
@@ -236,23 +244,5 @@ def _wait(writer: Writer, wait: Wait) -> None:
     job.reason = wait.reason.value
     job.needed_macc = wait.needed_macc
     job.available_macc = wait.available_macc
-    job.changed_ms = max(job.changed_ms, writer.now_ms)
+    job.changed_ms = max(job.changed_ms, writer.moment.now_ms)
     writer.changed[job.key] = writer.told[job.key] = None
-
-
-def _clear_reason(job: Job) -> None:
-    job.reason = ""
-    job.needed_macc = job.available_macc = 0
-
-
-def _move(state: PlacementState, job: Job, event: JobEvent) -> None:
-    """Move a job to its next state, and its place in the indices with it."""
-    following = next_state(job.state, event)
-    state.unindex(job)
-    if following is not None:
-        job.state = following
-        state.index(job)
-
-
-def _by_topic_and_key(output: Output) -> tuple[str, str]:
-    return output.topic, output.key

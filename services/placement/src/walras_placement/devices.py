@@ -1,229 +1,282 @@
-"""The flat pool of devices of each type: which exist, who holds them, which are free.
+"""The devices of all nodes: which exist, who holds them, who waits for them, which are open.
 
-Everything is kept sorted, so that the same holdings give the same choice whatever happened before:
-a restored pool equals one that was never lost.
+What is kept follows from the nodes, the holdings and the reservations alone, so a restored pool
+equals one that was never lost.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from walras_contracts.capacity import NodePublished, NodeState
+from walras_placement.shares import Share
+from walras_placement.topology import DomainKey, Places
 from walras_runtime.errors import InvariantBrokenError
 
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Devices of one node, and what they are worth together (macc).
-
-    Devices are held whole: a job that does not fill its last one has it to itself and counts with
-    all of it, for quota and on the bill.
-    """
-
-    node: str
-    devices: tuple[int, ...]
-    size_macc: int
-
-    @property
-    def macc_per_device(self) -> int:
-        """Size of each device when they were given."""
-        return self.size_macc // len(self.devices)
-
-
-def occupied_macc(shares: Iterable[Share]) -> int:
-    """Return what shares hold together, whole devices."""
-    return sum(share.size_macc for share in shares)
+LEAVES_AT_ONCE = frozenset({NodeState.WITHHELD, NodeState.GONE})
+"""States of a node in which no lease may go on there."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
-    """Who holds a device, and as what it was given."""
+class Hold:
+    """Who holds a device, and as what it was given; not ``live``: no run uses it any more."""
 
     lease: str
     type: str
     macc: int
+    live: bool = True
 
 
 @dataclass(slots=True)
-class _Node:
-    type: str = ""
-    macc_per_device: int = 0
-    usable: frozenset[int] = frozenset()
-    free: list[int] = field(default_factory=list)
-    held: dict[int, _Hold] = field(default_factory=dict)
+class Node:
+    """A node: ``usable`` devices may be given, on ``sound`` ones a lease may go on."""
 
-    def is_sound(self, device: int) -> bool:
+    type: str = ""
+    domain: DomainKey = ("", "")
+    macc_per_device: int = 0
+    sound: frozenset[int] = frozenset()
+    usable: frozenset[int] = frozenset()
+    known: bool = False
+    """Whether capacity says anything of it."""
+    lost: bool = False
+    fenced_ms: int | None = None
+    held: dict[int, Hold] = field(default_factory=dict)
+    reserved: dict[int, str] = field(default_factory=dict)
+    """Devices that a job waits for, free or held by a lease that leaves."""
+    open: list[int] = field(default_factory=list)
+    """Usable, held by nobody, reserved for nobody; ascending."""
+
+    def goes_on(self, device: int) -> bool:
         """Whether a held device may still be used as what it was given as."""
         hold = self.held[device]
         same = hold.type == self.type and hold.macc == self.macc_per_device
-        return same and device in self.usable
+        return same and device in self.sound
+
+
+@dataclass(slots=True)
+class Counts:
+    """What of a type is held and reserved, in macc."""
+
+    held: int = 0
+    """By runs that go on, wherever the devices are now."""
+    remnant: int = 0
+    held_usable: int = 0
+    """Of the usable devices, by whomever."""
+    reserved_usable: int = 0
+    """Of the usable devices, free and reserved."""
+
+
+Shape = tuple[int, int, tuple[int, ...]]
+"""Of a type: usable macc, that of its largest domain, the sizes of its devices."""
+NO_SHAPE: Shape = (0, 0, ())
 
 
 class DevicePool:
-    """All nodes, their usable devices, and the leases that hold them.
+    """All nodes, their devices, and the leases and reservations that hold them.
 
-    A device is free when its node is active, it is not withheld, and no lease holds it. Devices
-    that were withdrawn while a lease held them stay held until they are released; so do those whose
-    node is of another type now, or has devices of another size.
+    A device is open when its node is active and not lost, it is not withheld, no lease holds it and
+    no job has it reserved. Devices that were withdrawn while a lease held them stay held until they
+    are released; so do those whose node is of another type now, or has devices of another size.
     """
 
     def __init__(self) -> None:
-        self._nodes: dict[str, _Node] = {}
-        self._of_type: dict[str, dict[str, _Node]] = {}
-        self.present_macc: dict[str, int] = {}
-        """Usable devices by type, held or not."""
-        self.free_macc: dict[str, int] = {}
+        self.nodes: dict[str, Node] = {}
+        self.places: dict[str, Places] = {}
+        self.counts: dict[str, Counts] = {}
+        self._sizes: dict[str, dict[int, int]] = {}
+        self._shapes: dict[str, Shape] = {}
         self._spoilt: dict[str, None] = {}
+        self._put: dict[str, None] = {}
+        self._touched: dict[str, None] = {}
+        self._reshaped: dict[str, None] = {}
+        self._opened: dict[str, None] = {}
+        self._awaited: dict[str, None] = {}
 
     def put(self, node_id: str, published: NodePublished | None) -> None:
         """Take what a node is now; None: it is gone."""
-        node = self._nodes.setdefault(node_id, _Node())
-        self._count(node, -1)
-        self._of_type.get(node.type, {}).pop(node_id, None)
-        usable: frozenset[int] = frozenset()
+        node = self.nodes.setdefault(node_id, Node())
+        self._count_node(node_id, node, -1)
+        node.sound = node.usable = frozenset()
+        node.lost, node.fenced_ms = False, None
+        node.known = published is not None
         if published is not None:
             node.type = published.type
+            node.domain = (published.cell, published.domain or "")
             node.macc_per_device = published.macc_per_device
-            if published.state is NodeState.ACTIVE and published.macc_per_device:
-                usable = frozenset(range(published.devices)).difference(published.withheld_devices)
-        node.usable = usable
-        node.free = sorted(usable.difference(node.held))
+            node.lost, node.fenced_ms = published.lost, published.fenced_ms
+            if published.state not in LEAVES_AT_ONCE and published.macc_per_device:
+                present = frozenset(range(published.devices))
+                node.sound = present.difference(published.withheld_devices)
+            if published.state is NodeState.ACTIVE and not published.lost:
+                node.usable = node.sound
+        node.open = sorted(node.usable.difference(node.held).difference(node.reserved))
+        self._count_node(node_id, node, 1)
         self._judge(node_id, node)
-        if not usable and not node.held:
-            del self._nodes[node_id]
-        elif node.type:
-            self._of_type.setdefault(node.type, {})[node_id] = node
-            self._count(node, 1)
+        self._put[node_id] = self._touched[node_id] = None
+        self._drop_if_nothing(node_id, node)
 
-    def hold(self, lease: str, kind: str, shares: Iterable[Share]) -> None:
+    def hold(
+        self, lease: str, kind: str, shares: Iterable[Share], *, is_remnant: bool = False
+    ) -> None:
         """Give devices of a type to a lease.
 
         Raises
         ------
         InvariantBrokenError
-            Another lease holds one of them.
+            Another lease holds one of them, or it is reserved for a job.
         """
+        counts = self.counts.setdefault(kind, Counts())
         for share in shares:
             # After a restart a lease may hold devices of a node that is not published any more.
-            node = self._nodes.setdefault(share.node, _Node())
-            given = _Hold(lease, kind, share.macc_per_device)
+            node = self.nodes.setdefault(share.node, Node())
+            given = Hold(lease, kind, share.macc_per_device, not is_remnant)
+            before_macc = len(node.open) * node.macc_per_device
             for device in share.devices:
                 if device in node.held:
                     raise InvariantBrokenError(
                         f"device {device} of {share.node} is held by {node.held[device].lease}, "
                         f"not free for {lease}"
                     )
+                if device in node.reserved:
+                    raise InvariantBrokenError(
+                        f"device {device} of {share.node} is reserved for "
+                        f"{node.reserved[device]}, not free for {lease}"
+                    )
                 node.held[device] = given
+                if not node.goes_on(device):
+                    self._spoilt[share.node] = None
                 if device in node.usable:
-                    node.free.remove(device)
-                    self.free_macc[node.type] -= node.macc_per_device
-            self._judge(share.node, node)
+                    del node.open[bisect_left(node.open, device)]
+                    self.counts[node.type].held_usable += node.macc_per_device
+            self._moved(share.node, node, before_macc)
+            if is_remnant:
+                counts.remnant += share.size_macc
+            else:
+                counts.held += share.size_macc
 
     def release(self, lease: str, share: Share) -> None:
-        """Take back a share that its agent verified as free.
+        """Take back a share that is verified as free.
 
         Raises
         ------
         InvariantBrokenError
             The lease does not hold it.
         """
-        node = self._nodes.get(share.node)
+        node = self.nodes.get(share.node)
+        if node is None:
+            raise InvariantBrokenError(f"{lease} holds devices of {share.node}, which is unknown")
+        before_macc = len(node.open) * node.macc_per_device
         for device in share.devices:
-            if node is None or device not in node.held or node.held[device].lease != lease:
+            hold = node.held.get(device)
+            if hold is None or hold.lease != lease:
                 raise InvariantBrokenError(f"{lease} does not hold device {device} of {share.node}")
             del node.held[device]
+            counts = self.counts[hold.type]
+            if hold.live:
+                counts.held -= hold.macc
+            else:
+                counts.remnant -= hold.macc
+            self._opened[hold.type] = None
+            job = node.reserved.get(device)
+            if job is not None:
+                self._awaited[job] = None
             if device in node.usable:
-                insort(node.free, device)
-                self.free_macc[node.type] += node.macc_per_device
-        if node is not None:
-            self._judge(share.node, node)
-            if not node.usable and not node.held:
-                del self._nodes[share.node]
-                self._of_type.get(node.type, {}).pop(share.node, None)
+                own = self.counts[node.type]
+                own.held_usable -= node.macc_per_device
+                if job is None:
+                    insort(node.open, device)
+                else:
+                    own.reserved_usable += node.macc_per_device
+        self._moved(share.node, node, before_macc)
+        self._drop_if_nothing(share.node, node)
 
-    def withdrawn(self) -> dict[str, None]:
-        """Return the leases that hold a device which they may no longer use."""
-        return {
-            self._nodes[name].held[device].lease: None
-            for name in sorted(self._spoilt)
-            for device in sorted(self._nodes[name].held)
-            if not self._nodes[name].is_sound(device)
-        }
+    def abandon(self, lease: str, share: Share) -> None:
+        """Note that no run uses a share any more, though its devices are still held."""
+        node = self.nodes[share.node]
+        for device in share.devices:
+            hold = node.held[device]
+            node.held[device] = Hold(lease, hold.type, hold.macc, live=False)
+            counts = self.counts[hold.type]
+            counts.held -= hold.macc
+            counts.remnant += hold.macc
+            self._opened[hold.type] = None
+            if device in node.reserved:
+                self._awaited[node.reserved[device]] = None
 
-    def check(self) -> None:
-        """Compare the pool with its parts.
+    def reserve(self, job: str, shares: Iterable[Share]) -> None:
+        """Keep devices for a job: open ones, and held ones that become free.
 
         Raises
         ------
         InvariantBrokenError
-            More is held and free than exists.
+            Another job has one of them reserved, or it is not usable.
         """
-        for kind, present in self.present_macc.items():
-            counted = 0
-            for node in self._of_type.get(kind, {}).values():
-                held = sum(1 for device in node.held if device in node.usable)
-                counted += (held + len(node.free)) * node.macc_per_device
-            if counted != present or not 0 <= self.free_macc[kind] <= present:
-                raise InvariantBrokenError(
-                    f"{kind}: {counted} macc held and free, {present} present"
-                )
+        for share in shares:
+            # After a restart the node may be gone; whether it is valid is looked at in the step.
+            node = self.nodes.setdefault(share.node, Node())
+            before_macc = len(node.open) * node.macc_per_device
+            for device in share.devices:
+                if device in node.reserved:
+                    raise InvariantBrokenError(
+                        f"device {device} of {share.node} is reserved for {node.reserved[device]}, "
+                        f"not open for {job}"
+                    )
+                node.reserved[device] = job
+                if device in node.usable and device not in node.held:
+                    del node.open[bisect_left(node.open, device)]
+                    self.counts[node.type].reserved_usable += node.macc_per_device
+            self._moved(share.node, node, before_macc)
 
-    def draft(self) -> "Draft":
-        """Return a copy to plan on."""
-        return Draft(self)
+    def unreserve(self, job: str, kind: str, shares: Iterable[Share]) -> None:
+        """Give up what a job has reserved of a type."""
+        self._opened[kind] = None
+        for share in shares:
+            node = self.nodes[share.node]
+            before_macc = len(node.open) * node.macc_per_device
+            for device in share.devices:
+                if node.reserved.pop(device, None) != job:
+                    raise InvariantBrokenError(
+                        f"device {device} of {share.node} is not reserved for {job}"
+                    )
+                if device in node.usable and device not in node.held:
+                    insort(node.open, device)
+                    self.counts[node.type].reserved_usable -= node.macc_per_device
+            self._moved(share.node, node, before_macc)
+            self._drop_if_nothing(share.node, node)
 
-    def _judge(self, node_id: str, node: _Node) -> None:
-        if all(node.is_sound(device) for device in node.held):
-            self._spoilt.pop(node_id, None)
-        else:
-            self._spoilt[node_id] = None
+    def withdrawn(self) -> dict[str, None]:
+        """Return the leases that hold a device which they may no longer use."""
+        return {
+            node.held[device].lease: None
+            for name in sorted(self._spoilt)
+            for node in (self.nodes[name],)
+            for device in sorted(node.held)
+            if not node.goes_on(device)
+        }
 
-    def _count(self, node: _Node, sign: int) -> None:
-        if node.type:
-            present = self.present_macc.get(node.type, 0)
-            free = self.free_macc.get(node.type, 0)
-            self.present_macc[node.type] = present + sign * len(node.usable) * node.macc_per_device
-            self.free_macc[node.type] = free + sign * len(node.free) * node.macc_per_device
+    def startable_macc(self, kind: str) -> int:
+        """Return how much of a type may be started before what is held exceeds what there is.
 
-
-class Draft:
-    """What is left of the pool while a plan is made; the pool itself is not touched."""
-
-    def __init__(self, pool: DevicePool) -> None:
-        self._pool = pool
-        self._free: dict[str, list[int]] = {}
-        self.free_macc = dict(pool.free_macc)
-        self.present_macc = pool.present_macc
-        self._sizes: dict[str, tuple[int, ...]] = {}
-
-    def take(self, kind: str, size_macc: int) -> tuple[Share, ...] | None:
-        """Choose free devices of a type for a whole job, on few nodes; take them.
-
-        The tightest single node that has room is taken; without one, the emptiest nodes first and
-        the tightest for the rest. Ties go by node id, devices by index.
-
-        Returns
-        -------
-        tuple or None
-            Shares in node order; None where too little is free.
+        Negative where it does so already: then nothing starts, whatever is open (O18).
+        Work that still runs on withdrawn devices counts, as its team has other quota in their
+        place; remnants do not, as no quota stands for them.
         """
-        if size_macc > self.free_macc.get(kind, 0):
-            return None
-        room = []
-        for name, node in self._pool._of_type[kind].items():  # noqa: SLF001 - one module
-            free = self._free.get(name, node.free)
-            if free:
-                room.append((len(free) * node.macc_per_device, name))
-        shares: list[Share] = []
-        left = size_macc
-        while left > 0:
-            fitting = [place for place in room if place[0] >= left]
-            place = min(fitting) if fitting else min(room, key=_emptiest_first)
-            room.remove(place)
-            share = self._cut(place[1], left)
-            shares.append(share)
-            left -= share.size_macc
-        return tuple(sorted(shares, key=_by_node))
+        counts = self.counts.get(kind)
+        places = self.places.get(kind)
+        if counts is None or places is None:
+            return 0
+        return places.usable_macc - counts.held - counts.reserved_usable
+
+    def shape(self, kind: str) -> Shape:
+        """Return what may be used of a type at all."""
+        found = self._shapes.get(kind)
+        if found is None:
+            places = self.places.get(kind)
+            if places is None:
+                return NO_SHAPE
+            sizes = tuple(sorted(self._sizes.get(kind, ())))
+            found = self._shapes[kind] = (places.usable_macc, places.largest_macc(), sizes)
+        return found
 
     def whole_macc(self, kind: str, size_macc: int) -> int:
         """Return what a job of a size occupies of a type: whole devices.
@@ -231,33 +284,134 @@ class Draft:
         Where devices of a type differ in size, the one that rounds up most counts; of a type that
         does not exist nothing is rounded.
         """
-        sizes = self._sizes.get(kind)
-        if sizes is None:
-            nodes = self._pool._of_type.get(kind, {}).values()  # noqa: SLF001 - one module
-            found = {node.macc_per_device for node in nodes if node.usable}
-            sizes = self._sizes[kind] = tuple(sorted(found))
+        sizes = self.shape(kind)[2]
+        if len(sizes) == 1:
+            return -(-size_macc // sizes[0]) * sizes[0]
         return max((-(-size_macc // macc) * macc for macc in sizes), default=size_macc)
 
-    def put_back(self, shares: Iterable[Share]) -> None:
-        """Undo the taking of shares."""
-        for share in shares:
-            node = self._pool._nodes[share.node]  # noqa: SLF001 - one module
-            self._free[share.node] = sorted((*self._free[share.node], *share.devices))
-            self.free_macc[node.type] += share.size_macc
+    def leases_on(self, node_id: str) -> list[str]:
+        """Return who holds devices of a node."""
+        node = self.nodes.get(node_id)
+        return [] if node is None else sorted({hold.lease for hold in node.held.values()})
 
-    def _cut(self, name: str, wanted_macc: int) -> Share:
-        node = self._pool._nodes[name]  # noqa: SLF001 - one module
-        free = self._free.get(name, node.free)
-        count = min(len(free), -(-wanted_macc // node.macc_per_device))
-        self._free[name] = free[count:]
-        size_macc = count * node.macc_per_device
-        self.free_macc[node.type] -= size_macc
-        return Share(name, tuple(free[:count]), size_macc)
+    def take_put(self) -> list[str]:
+        """Return the nodes that were put since the last call, by name."""
+        taken = sorted(self._put)
+        self._put.clear()
+        return taken
+
+    def take_opened(self) -> list[str]:
+        """Return the types of which more can be given, since the last call."""
+        taken = sorted(self._opened)
+        self._opened.clear()
+        return taken
+
+    def take_awaited(self) -> list[str]:
+        """Return the jobs of whose reserved devices one changed, since the last call."""
+        taken = sorted(self._awaited)
+        self._awaited.clear()
+        return taken
+
+    def take_reshaped(self) -> list[str]:
+        """Return the types of which a node changed, since the last call."""
+        taken = sorted(self._reshaped)
+        self._reshaped.clear()
+        return taken
+
+    def check_touched(self) -> None:
+        """Compare the nodes that anything happened to, and the sums of all types.
+
+        Raises
+        ------
+        InvariantBrokenError
+            More is held, reserved and open than exists.
+        """
+        for name in sorted(self._touched):
+            if name in self.nodes:
+                _check_node(name, self.nodes[name])
+        self._touched.clear()
+        for kind, places in self.places.items():
+            counts = self.counts[kind]
+            used = counts.held_usable + counts.reserved_usable
+            if used + places.open_macc != places.usable_macc or min(used, places.open_macc) < 0:
+                raise InvariantBrokenError(
+                    f"{kind}: {counts.held_usable} macc held, {counts.reserved_usable} reserved, "
+                    f"{places.open_macc} open of {places.usable_macc}"
+                )
+
+    def check(self) -> None:
+        """Compare all nodes and all sums with each other.
+
+        Raises
+        ------
+        InvariantBrokenError
+            They do not agree.
+        """
+        self._touched.update(dict.fromkeys(self.nodes))
+        self.check_touched()
+        for kind, places in self.places.items():
+            nodes = [node for node in self.nodes.values() if node.type == kind]
+            open_macc = sum(len(node.open) * node.macc_per_device for node in nodes)
+            if open_macc != places.open_macc:
+                raise InvariantBrokenError(
+                    f"{kind}: {open_macc} macc open on nodes, {places.open_macc} counted"
+                )
+
+    def _judge(self, node_id: str, node: Node) -> None:
+        if all(map(node.goes_on, node.held)):
+            self._spoilt.pop(node_id, None)
+        else:
+            self._spoilt[node_id] = None
+
+    def _moved(self, node_id: str, node: Node, before_macc: int) -> None:
+        """Follow a change of what is open on a node."""
+        self._touched[node_id] = None
+        after_macc = len(node.open) * node.macc_per_device
+        if before_macc != after_macc:
+            self.places[node.type].change(node.domain, node_id, before_macc, after_macc)
+            if after_macc > before_macc:
+                self._opened[node.type] = None
+        if node_id in self._spoilt:
+            self._judge(node_id, node)
+
+    def _count_node(self, node_id: str, node: Node, sign: int) -> None:
+        """Add a node to the totals of its type, or take it away."""
+        if not node.type:
+            return
+        places = self.places.setdefault(node.type, Places())
+        counts = self.counts.setdefault(node.type, Counts())
+        macc = node.macc_per_device
+        open_macc = len(node.open) * macc
+        if sign > 0:
+            places.change_usable(node.domain, len(node.usable) * macc)
+            places.change(node.domain, node_id, 0, open_macc)
+        else:
+            places.change(node.domain, node_id, open_macc, 0)
+            places.change_usable(node.domain, -len(node.usable) * macc)
+        held = sum(1 for device in node.held if device in node.usable)
+        counts.held_usable += sign * held * macc
+        reserved = sum(1 for d in node.reserved if d in node.usable and d not in node.held)
+        counts.reserved_usable += sign * reserved * macc
+        if node.usable:
+            sizes = self._sizes.setdefault(node.type, {})
+            sizes[macc] = sizes.get(macc, 0) + sign
+            if not sizes[macc]:
+                del sizes[macc]
+        self._shapes.pop(node.type, None)
+        self._reshaped[node.type] = self._opened[node.type] = None
+
+    def _drop_if_nothing(self, node_id: str, node: Node) -> None:
+        if not (node.known or node.held or node.reserved):
+            del self.nodes[node_id]
+            self._spoilt.pop(node_id, None)
 
 
-def _emptiest_first(place: tuple[int, str]) -> tuple[int, str]:
-    return -place[0], place[1]
-
-
-def _by_node(share: Share) -> str:
-    return share.node
+def _check_node(name: str, node: Node) -> None:
+    """Compare what is open on a node with what is held and reserved there."""
+    taken = sum(1 for d in node.usable if d in node.held or d in node.reserved)
+    is_apart = not any(device in node.held or device in node.reserved for device in node.open)
+    if not is_apart or taken + len(node.open) != len(node.usable):
+        raise InvariantBrokenError(
+            f"node {name}: {taken} devices held or reserved and {len(node.open)} open of "
+            f"{len(node.usable)}"
+        )

@@ -19,15 +19,19 @@ class JobEvent(StrEnum):
     GRANTED = "granted"
     """It was given devices."""
     VACATED = "vacated"
-    """Its lease was asked to leave."""
+    """Its lease was asked to leave; again, where it was about to stay after all."""
+    STAYED = "stayed"
+    """Its lease may stay after all, and nothing of it has begun to leave."""
+    WENT_ON = "went_on"
+    """Its drain was to be cancelled, and goes on all the same."""
     COMPLETED = "completed"
-    """All its devices were freed, and its work is done."""
+    """None of its parts is left, and its work is done."""
     RETURNED = "returned"
-    """All its devices were freed, and work is left."""
+    """None of its parts is left that an agent answers for, and work is left."""
     WITHDRAWN = "withdrawn"
-    """Its team cancelled it, and it holds no devices (any more)."""
+    """Its team cancelled it, and none of its parts is left."""
     FORGOTTEN = "forgotten"
-    """It left the queue, and it holds no devices (any more)."""
+    """It left the queue, and none of its parts is left."""
 
 
 NEXT: Final[Mapping[tuple[State, JobEvent], State]] = {
@@ -36,9 +40,13 @@ NEXT: Final[Mapping[tuple[State, JobEvent], State]] = {
     (JobState.PENDING, JobEvent.WITHDRAWN): JobState.CANCELLED,
     (JobState.PENDING, JobEvent.FORGOTTEN): None,
     (JobState.RUNNING, JobEvent.VACATED): JobState.DRAINING,
+    (JobState.RUNNING, JobEvent.WENT_ON): JobState.DRAINING,
     (JobState.RUNNING, JobEvent.COMPLETED): JobState.FINISHED,
     (JobState.RUNNING, JobEvent.RETURNED): JobState.PENDING,
     (JobState.RUNNING, JobEvent.WITHDRAWN): JobState.CANCELLED,
+    (JobState.DRAINING, JobEvent.VACATED): JobState.DRAINING,
+    (JobState.DRAINING, JobEvent.STAYED): JobState.RUNNING,
+    (JobState.DRAINING, JobEvent.WENT_ON): JobState.DRAINING,
     (JobState.DRAINING, JobEvent.COMPLETED): JobState.FINISHED,
     (JobState.DRAINING, JobEvent.RETURNED): JobState.PENDING,
     (JobState.DRAINING, JobEvent.WITHDRAWN): JobState.CANCELLED,

@@ -4,6 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from walras_placement.rules import Rules
 from walras_runtime.settings import ServiceSettings
 
 
@@ -12,6 +13,25 @@ class Settings(ServiceSettings):
 
     SERVICE: ClassVar[str] = "placement"
 
+    cycle_every: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Barriers per cycle, as in clearing; null: 6 when live, 1 in a replay."""
+    held_back_cycles: Annotated[int, Field(ge=1, le=10_000)] = 10
+    """How long a job that was evicted does not start again."""
+    reserve_after_cycles: Annotated[int, Field(ge=1, le=10_000)] = 10
+    """In a market with rounding ``reserve``: how long the first job of a queue waits before devices
+    are kept for it."""
     budget_grace_ms: Annotated[int, Field(ge=0, le=86_400_000)] = 300_000
     """How long what runs for money stays when its team may not spend any more, of market time since
     placement was told; without quota it leaves before."""
+
+    def rules(self) -> Rules:
+        """Return the durations that decisions use."""
+        cycle_every = self.cycle_every
+        if cycle_every is None:
+            cycle_every = 6 if self.mode == "live" else 1
+        return Rules(
+            budget_grace_ms=self.budget_grace_ms,
+            cycle_every=cycle_every,
+            held_back_cycles=self.held_back_cycles,
+            reserve_after_cycles=self.reserve_after_cycles,
+        )

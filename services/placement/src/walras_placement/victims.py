@@ -1,12 +1,13 @@
-"""Who leaves when quota is lost (design §5): fewest jobs, then least lost work, then lowest limit.
+"""Who leaves when quota is lost (design §5): few jobs, little lost work, good score, low limit.
 
 Whole jobs leave. Among all sets of jobs that free enough, the one that comes first by
 
 1. its number of jobs,
 2. the work that is lost: what its jobs have done in this run, in macc · ms, except for those that
    declare that they checkpoint when they are warned,
-3. the sum of their limits, a job without a limit counting as above every limit,
-4. youth: of two sets that differ nowhere else, the one that spares the longest runner
+3. how badly they leave, by their drainability scores: what each lacks to the best one, summed,
+4. the sum of their limits, a job without a limit counting as above every limit,
+5. youth: of two sets that differ nowhere else, the one that spares the longest runner
 
 is chosen. How much must be freed and by how many jobs is known then, so this is a small knapsack:
 jobs of one size leave cheapest first, and sizes are gone through from the largest down, keeping the
@@ -14,20 +15,22 @@ cheapest way to every (jobs, macc) that no other way beats. The fewest jobs that
 only just enough, so nearly all the largest must be among them and few ways are left.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
 from walras_contracts.demand import Drainability
-from walras_contracts.quantities import LIMIT_MICRO_MAX
-from walras_placement.state import Job
+from walras_contracts.quantities import PPM
+from walras_placement.jobs import Job
+from walras_placement.teams import limit_or_above
 
-NO_LIMIT = LIMIT_MICRO_MAX + 1
+UNKNOWN_SCORE_PPM = PPM // 2
+"""Of a job that the drain service has not scored: neither good nor bad."""
 
-Cost = tuple[int, int, int]
-"""Lost work, limits, and who it is: the bit of a job is the higher the longer it has run. Costs of
-disjoint sets add up, and no two sets cost the same."""
-NOTHING: Cost = (0, 0, 0)
+Cost = tuple[int, int, int, int]
+"""Lost work, missing score, limits, and who it is: the bit of a job is the higher the longer it has
+run. Costs of disjoint sets add up, and no two sets cost the same."""
+NOTHING: Cost = (0, 0, 0, 0)
 Ways = dict[tuple[int, int], Cost]
 """The least cost by number of jobs and macc freed, the latter counted up to what is needed."""
 
@@ -41,7 +44,9 @@ class _Group:
     costs: tuple[Cost, ...]
 
 
-def choose_victims(jobs: Sequence[Job], excess_macc: int, now_ms: int) -> list[Job]:
+def choose_victims(
+    jobs: Sequence[Job], excess_macc: int, now_ms: int, scores_ppm: Mapping[str, int]
+) -> list[Job]:
     """Return whole jobs whose leaving frees at least ``excess_macc``, in queue order.
 
     Parameters
@@ -52,6 +57,8 @@ def choose_victims(jobs: Sequence[Job], excess_macc: int, now_ms: int) -> list[J
         How much must be freed; all jobs are returned where they do not hold so much.
     now_ms
         Market time; the lost work counts up to it.
+    scores_ppm
+        Drainability by job key.
     """
     if excess_macc <= 0:
         return []
@@ -62,9 +69,9 @@ def choose_victims(jobs: Sequence[Job], excess_macc: int, now_ms: int) -> list[J
         return sorted(ordered, key=_queue_order)
     fewest = next(count for count, total in enumerate(sums) if total >= excess_macc)
     ways: Ways = {(0, 0): NOTHING}
-    for group in _groups(ordered, now_ms):
+    for group in _groups(ordered, now_ms, scores_ppm):
         ways = _extended(ways, group, fewest, excess_macc, sums)
-    _, _, chosen = ways[fewest, excess_macc]
+    *_, chosen = ways[fewest, excess_macc]
     victims = [job for bit, job in enumerate(ordered) if chosen >> bit & 1]
     return sorted(victims, key=_queue_order)
 
@@ -77,17 +84,17 @@ def lost_work(job: Job, now_ms: int) -> int:
     return lease.size_macc * max(0, now_ms - lease.granted_ms)
 
 
-def limit_or_above(job: Job) -> int:
-    """Return a job's limit in µcr per accelerator-hour; without one, more than any."""
-    limit = job.entry().limit_micro
-    return NO_LIMIT if limit is None else limit
+def missing_score_ppm(job: Job, scores_ppm: Mapping[str, int]) -> int:
+    """Return what a job's drainability lacks to the best one."""
+    return max(0, PPM - scores_ppm.get(job.key, UNKNOWN_SCORE_PPM))
 
 
-def _groups(ordered: Sequence[Job], now_ms: int) -> Iterator[_Group]:
+def _groups(ordered: Sequence[Job], now_ms: int, scores_ppm: Mapping[str, int]) -> Iterator[_Group]:
     """Yield the jobs by size, largest first, each group with the costs of its cheapest ones."""
     by_size: dict[int, list[Cost]] = {}
     for bit, job in enumerate(ordered):
-        cost = (lost_work(job, now_ms), limit_or_above(job), 1 << bit)
+        missing_ppm = missing_score_ppm(job, scores_ppm)
+        cost = (lost_work(job, now_ms), missing_ppm, limit_or_above(job), 1 << bit)
         by_size.setdefault(job.held_lease().size_macc, []).append(cost)
     first = 0
     for size_macc in sorted(by_size, reverse=True):
@@ -127,7 +134,7 @@ def _undominated(ways: Ways) -> Ways:
 
 
 def _plus(one: Cost, other: Cost) -> Cost:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3]
 
 
 def _youth(job: Job) -> tuple[int, int, str]:

@@ -1,0 +1,1 @@
+"""Drains that people order: of jobs, and of nodes."""

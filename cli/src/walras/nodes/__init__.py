@@ -1,0 +1,1 @@
+"""Nodes as they stand: their devices, who holds them, how their emptying goes."""

@@ -1,0 +1,1 @@
+"""Jobs from files: read, checked, given to the market."""

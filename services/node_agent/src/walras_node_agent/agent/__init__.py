@@ -1,0 +1,1 @@
+"""The agent of one node: it runs, meters and drains real processes."""

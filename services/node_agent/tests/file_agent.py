@@ -1,0 +1,101 @@
+"""The real agent as a process, with a log of two files in the place of a broker.
+
+It reads records from ``inbox`` (one JSON object a line: topic, lease, event or null), as a table
+first and then as they come, and appends what it tells to ``outbox``. While a file ``away`` is there
+the log takes nothing. Settings come from the environment, as ever.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from walras_contracts.drains import DrainCommanded
+from walras_contracts.event import Event
+from walras_contracts.work import LeaseGranted, LeaseStatusChanged
+from walras_node_agent.agent.log_records import Change, table_of
+from walras_node_agent.agent.outgoing import Outgoing
+from walras_node_agent.agent.settings import AgentSettings
+from walras_node_agent.host.opening import opened
+from walras_node_agent.host.working import Agent
+from walras_runtime.clock import incarnation
+from walras_runtime.health import Health
+from walras_runtime.logs import configure_logs
+from walras_runtime.settings import SettingsError
+
+MODELS: dict[str, type[Event]] = {
+    model.TOPIC: model for model in (LeaseGranted, DrainCommanded, LeaseStatusChanged)
+}
+POLL_S = 0.02
+
+
+def parsed(line: str) -> Change:
+    document = json.loads(line)
+    event = document["event"]
+    model = MODELS[document["topic"]]
+    found = None if event is None else model.model_validate(event)
+    return Change(document["topic"], document["lease"], found)
+
+
+def latest(changes: Sequence[Change]) -> list[Change]:
+    by_key = {(change.topic, change.lease): change for change in changes}
+    return [change for change in by_key.values() if change.event is not None]
+
+
+def whole_lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").split("\n")[:-1]
+
+
+async def read(agent: Agent, inbox: Path, stop: asyncio.Event) -> None:
+    """Hand the inbox over, as a table first."""
+    lines = whole_lines(inbox)
+    done = len(lines)
+    agent.inbox.put(table_of(latest([*map(parsed, lines)]), {"leases": done}))
+    while not stop.is_set():
+        await asyncio.sleep(POLL_S)
+        lines = whole_lines(inbox)
+        for line in lines[done:]:
+            agent.inbox.put(parsed(line))
+        if len(lines) > done:
+            done = len(lines)
+            agent.keeping.note_seen({"leases": done})
+
+
+async def publish(agent: Agent, directory: Path, stop: asyncio.Event) -> None:
+    away, outbox = directory / "away", directory / "outbox"
+    while not stop.is_set():
+        await asyncio.sleep(POLL_S)
+        if away.exists():
+            continue
+        events = agent.keeping.spool.oldest(100)
+        heartbeat = agent.pulse.take()
+        told: list[Outgoing] = [event for _, event in events]
+        if heartbeat is not None:
+            told.append(heartbeat)
+        with outbox.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(event.dump()) + "\n" for event in told)
+        if events:
+            agent.keeping.acknowledged(events[-1][0] + 1)
+
+
+async def work(settings: AgentSettings, directory: Path) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    health = Health()
+    with opened(settings, incarnation(), health) as agent:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(agent.run(stop))
+            group.create_task(read(agent, directory / "inbox", stop))
+            group.create_task(publish(agent, directory, stop))
+
+
+def main(directory: str) -> None:
+    configure_logs("node_agent", "info")
+    try:
+        settings = AgentSettings.read()
+        asyncio.run(work(settings, Path(directory)))
+    except SettingsError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(2)

@@ -1,0 +1,1 @@
+"""What touches the world: clock and tasks, HTTP, SMTP, files, metrics."""

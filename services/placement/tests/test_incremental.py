@@ -1,0 +1,101 @@
+"""A plan of the teams that something happened to is the plan of all teams; nothing changes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from services.placement.tests.town import Town
+from walras_placement.decisions import Plan
+from walras_placement.handlers import Planner
+from walras_placement.outcomes import Outcome
+from walras_placement.plan import plan
+from walras_placement.rules import Moment, Rules
+from walras_placement.state import PlacementState
+
+STEPS = 120
+
+
+def decided(made: Plan) -> dict[str, Any]:
+    """What a plan says, to be compared."""
+    return {
+        "released": sorted(made.released),
+        "reclassed": [(r.job.key, r.work_class) for r in made.reclassed],
+        "vacated": [(v.job.key, v.reason) for v in made.vacated],
+        "stays": sorted(made.stays),
+        "reserved": [(r.job.key, r.market, r.shares, r.standing) for r in made.reserved],
+        "granted": [(g.job.key, g.market, g.work_class, g.shares) for g in made.granted],
+        "waiting": sorted(
+            (w.job.key, w.reason, w.needed_macc, w.available_macc) for w in made.waiting
+        ),
+        "again": sorted(made.again),
+        "open": made.open_macc,
+    }
+
+
+def came_to(outcome: Outcome | None) -> dict[str, Any]:
+    """What is kept of the plan of a team, to be compared."""
+    outcome = outcome or Outcome()
+    return {
+        "short": {key: (s.market, s.bought) for key, s in sorted(outcome.short.items())},
+        "unspent": {market: macc for market, macc in sorted(outcome.unspent.items()) if macc},
+        "heads": {m: (h.job.key, h.unspent_macc) for m, h in sorted(outcome.heads.items())},
+    }
+
+
+def picture(state: PlacementState) -> dict[str, Any]:
+    """All that a plan must leave alone."""
+    devices = state.devices
+    return {
+        "jobs": {key: job.dump() for key, job in state.jobs.items()},
+        "open": {name: list(node.open) for name, node in devices.nodes.items()},
+        "reserved": {name: dict(node.reserved) for name, node in devices.nodes.items()},
+        "levels": {
+            kind: {key: repr(domain) for key, domain in places.domains.items()}
+            for kind, places in devices.places.items()
+        },
+        "quotas": {team: dict(quotas) for team, quotas in state.quotas.items()},
+        "pending": {n: [job.key for _, job in t.pending] for n, t in state.teams.items()},
+        "dirty": list(state.dirty),
+    }
+
+
+def twin(scopes: list[int]) -> Planner:
+    """Return a planner that plans twice, and compares."""
+
+    def both(
+        state: PlacementState, moment: Moment, rules: Rules, scope: Sequence[str] | None = None
+    ) -> Plan:
+        before = picture(state)
+        whole = plan(state, moment, rules)
+        part = plan(state, moment, rules, scope)
+        assert picture(state) == before
+        assert decided(part) == decided(whole), f"step {moment.step}, scope {scope}"
+        for name in state.teams:
+            found = part.outcomes.get(name) or state.outcomes.get(name)
+            assert came_to(found) == came_to(whole.outcomes[name]), f"step {moment.step}, {name}"
+            waits_for = (found or Outcome()).waits_for
+            assert waits_for.keys() >= whole.outcomes[name].waits_for.keys()
+        state.devices.check()
+        scopes.append(len(part.outcomes))
+        return part
+
+    return both
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_partial_plan_equals_the_whole_one_over_random_histories(kit: Any, seed: int) -> None:
+    scopes: list[int] = []
+    town = Town(kit.bench(planner=twin(scopes)), seed, domains=seed % 3)
+    town.run(STEPS)
+
+    assert min(scopes) < len(town.jobs), "nothing was left out"
+
+
+@pytest.mark.parametrize("seed", range(12, 20))
+def test_a_crash_before_every_step_leaves_the_same_log(kit: Any, seed: int) -> None:
+    towns = [Town(kit.bench(crash=crash), seed, domains=seed % 3) for crash in (False, True)]
+    for town in towns:
+        town.run(STEPS)
+
+    assert towns[1].bench.log.entries == towns[0].bench.log.entries
