@@ -23,6 +23,7 @@ COMMANDS = (
     ("walras.focus_command", "add_focus_parser"),
     ("walras.audit_command", "add_audit_parser"),
     ("walras.quota_command", "add_quota_parser"),
+    ("walras.run.command", "add_run_parser"),
     ("walras.topics_command", "add_topics_parser"),
     ("walras.doctor_command", "add_doctor_parser"),
 )

@@ -47,6 +47,7 @@ from walras_contracts.market import (
     QuotaGranted,
 )
 from walras_contracts.money import BalancePublished, BudgetAlerted, BudgetPublished
+from walras_contracts.usage_settled import UsageSettled
 from walras_contracts.work import (
     DrainStatusChanged,
     JobStatusChanged,
@@ -89,6 +90,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     ChargePending,
     UsageQuarantined,
     UsageGapReported,
+    UsageSettled,
     InvoicePublished,
     InvoiceRequested,
     InvoiceRefused,
