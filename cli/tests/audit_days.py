@@ -15,6 +15,7 @@ import walras_billing.settings
 import walras_billing.wiring
 import walras_invoicing.settings
 import walras_invoicing.wiring
+from cli.tests.audit_budgets import Budgets, drawn_budgets
 from walras_contracts.accounts import (
     AccountsChanged,
     BillingPeriod,
@@ -28,7 +29,7 @@ from walras_contracts.accounts import (
 )
 from walras_contracts.invoices import InvoiceAction, InvoicePublished, InvoiceRequested
 from walras_contracts.market import PoolPrice, PriceGapPublished, PricePublished
-from walras_contracts.quantities import PPM
+from walras_contracts.quantities import MACC_MAX, PPM
 from walras_contracts.registry import decode_inner
 from walras_contracts.topics import load_topics
 from walras_contracts.work import DrainState, DrainStatusChanged, UsageMetered, WorkClass
@@ -41,6 +42,11 @@ START_MS = 1_727_992_800_000
 """A full hour, and a multiple of five minutes, in October 2024."""
 WRITTEN_FROM_OUTSIDE = ("usage", "drain.status", "prices", "accounts", "invoices.requests")
 POOLS = {"p": ("t1", "t2", "t3"), "q": ("t4", "t5")}
+ZONES = {
+    "p": ("Europe/Budapest", "America/New_York", "UTC"),
+    "q": ("Asia/Kolkata", "Asia/Kathmandu", "UTC"),
+}
+"""Of the pools: the one that each begins in, and others; those of p have the same full hours."""
 MARKETS = ("a", "b")
 LEASES = {"l1": "t1", "l2": "t2", "l3": "t3", "l4": "t4", "l5": "t5", "l6": "t1"}
 
@@ -105,20 +111,24 @@ def pool(
     *,
     weight: int = 70_000_001,
     period: BillingPeriod = BillingPeriod.HOUR,
+    zone: str = "",
+    budgets: Budgets | None = None,
 ) -> PoolDocument:
     """Return a pool with its teams' incomes; q is in a zone of half hours and approves by hand."""
     return PoolDocument(
         pool=name,
         weight_micro_per_hour=weight,
         billing=BillingTerms(
-            zone="Asia/Kolkata" if name == "q" else "Europe/Budapest",
+            zone=zone or ZONES[name][0],
             period=period,
             grace_ms=10 * MINUTE_MS,
             look_back_ms=3_600_000,
             approval=name == "q",
         ),
         teams=tuple(
-            TeamAccount(team=team, income_local_per_hour=income)
+            TeamAccount(
+                team=team, income_local_per_hour=income, budgets=(budgets or {}).get(team, ())
+            )
             for team, income in zip(POOLS[name], incomes, strict=True)
         ),
     )
@@ -232,11 +242,13 @@ class Hours:
 
     def __post_init__(self) -> None:
         self.draw = random.Random(self.seed)
+        self.more = random.Random(f"{self.seed}/more")
         self.sources = [Source(lease) for lease in LEASES] + [Source("l1", "n2")]
         self._write(0, changed(PlatformDocument(max_balance_hours=1)))
         self._write(0, changed(MarketDocument(market="a")))
-        self._write(0, changed(pool("p", (3, 5, 0))))
-        self._write(0, changed(pool("q", (7, 7), weight=13_000_003)))
+        of_p, of_q = (drawn_budgets(self.more, POOLS[name]) for name in "pq")
+        self._write(0, changed(pool("p", (3, 5, 0), budgets=of_p)))
+        self._write(0, changed(pool("q", (7, 7), weight=13_000_003, budgets=of_q)))
         for minute in range(self.minutes):
             self._prices(minute)
             for source in self.sources:
@@ -326,6 +338,12 @@ class Hours:
             )
             record = usage(lease, minute, start_ms, end_ms, **{"node": "n9"} | wrong)
             self._write(minute + 1, record)
+        if self.more.random() < 0.03:
+            # More than amounts can say; in another partition than the team's; in a strange pool.
+            record = usage("l1", minute, start_ms, end_ms, node=f"n{minute}")
+            heavy = usage("l1", minute, start_ms, end_ms, node="n8", quantity_macc=MACC_MAX)
+            astray = replace(record, partition=self.more.randrange(4))
+            self._write(minute + 1, self.more.choice((heavy, astray)))
         if draw.random() < 0.05:
             # A number that was taken already, in other words; or one that contradicts its time.
             source = draw.choice(self.sources)
@@ -349,7 +367,9 @@ class Hours:
             name = draw.choice([*POOLS])
             incomes = [draw.choice((0, 1, 11)) for _ in POOLS[name]]
             weight = draw.choice((0, 20_000_003))
-            document = pool(name, incomes, weight=weight, period=period)
+            zone = self.more.choice(ZONES[name])
+            budgets = drawn_budgets(self.more, POOLS[name])
+            document = pool(name, incomes, weight=weight, period=period, zone=zone, budgets=budgets)
             self._write(minute, changed(document, version=version, minute=boundary))
 
     def _requests(self, world: MoneyWorld, minute: int) -> Iterator[Output]:

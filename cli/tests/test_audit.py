@@ -1,5 +1,6 @@
 """A log that the services wrote is clean, and each instant of use on it is accounted for."""
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -24,6 +25,7 @@ from walras.audit import AuditError, AuditReport, AuditRules, MemoryAuditLog, au
 from walras.audit.rows import RATE_DENOMINATOR
 from walras.audit.usage_form import said_by
 from walras_contracts.invoices import InvoiceAction, InvoicePublished, InvoiceRequested
+from walras_contracts.money import StopReason
 from walras_contracts.work import DrainState
 from walras_runtime.memory.log import MemoryLog
 from walras_runtime.records import emit
@@ -78,6 +80,8 @@ def test_the_hours_contain_all_that_they_are_meant_to_contain() -> None:
         seen.update(report.counts)
         seen.update(report.quarantined)
         seen.update(report.macc_ms)
+        for _, _, entry in written(world.log, "budgets"):
+            seen.update([f"stop: {json.loads(entry.payload or b'')['reason']}"])
         for invoice in world.invoices():
             seen.update([invoice.state.value])
             seen.update(line.kind.value for line in invoice.lines)
@@ -85,8 +89,20 @@ def test_the_hours_contain_all_that_they_are_meant_to_contain() -> None:
     meant |= {"overlap", "never_priced", "rejected_late", "other_body", "clock_jump", "malformed"}
     meant |= {"unknown_team", "unknown_market", "future_time", "reversed_interval"}
     meant |= {"charged", "unbilled", "opportunistic", "draft", "issued", "voided"}
-    meant |= {"usage", "correction", "credit"}
+    meant |= {"usage", "correction", "credit", "budgets", "alerts", "out_of_range"}
+    meant |= {"unknown_pool", "wrong_partition", *(f"stop: {reason}" for reason in StopReason)}
     assert meant - seen.keys() == set()
+
+
+def test_of_attempts_that_come_late_in_one_step_the_lower_is_looked_at_first() -> None:
+    world = MoneyWorld()
+    world.step(0, changed(pool("p", (1, 1, 0))), price(0, "a", (3_600_000, None)))
+    late = [usage("l1", 0, 0, MINUTE_MS, attempt=attempt) for attempt in (10, 2)]
+    for minute, records in ((3, []), (9, late), (10, [])):
+        world.step(minute, *records)
+
+    report = audited(world.log)
+    assert (report.counts["charges"], report.quarantined) == (1, {"overlap": 1})
 
 
 def a_lease(world: MoneyWorld, minutes: int) -> None:

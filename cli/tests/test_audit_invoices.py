@@ -24,8 +24,10 @@ from walras.audit.charge_parts import Part, parts_of
 from walras.audit.incomes import Accounts
 from walras.audit.invoice_periods import InvoicePeriods
 from walras.audit.rows import RATED, RATED_FIELDS, Line
+from walras_contracts.accounts import BillingPeriod
 from walras_contracts.charges import ChargeCredited, ChargeRated
 from walras_contracts.invoices import (
+    LINES_MAX,
     InvoiceAction,
     InvoiceLine,
     InvoiceLineKind,
@@ -42,7 +44,7 @@ HOUR = 60
 """Minutes."""
 PROPERTY = settings(deadline=None, max_examples=4, phases=(Phase.explicit, Phase.generate))
 SEED = st.integers(0, 2**32 - 1)
-LINES_MAX = (3, 25)
+FEW_LINES = (3, 25)
 """So few that all invoices leave out all they can; that some leave out more than others."""
 
 
@@ -182,6 +184,20 @@ def test_a_line_is_cut_only_where_it_costs_the_same_for_each_millisecond() -> No
         list(parts_of(line_over_a_month(10), periods))
 
 
+def test_the_first_period_begins_where_market_time_does() -> None:
+    begin = -START_MS // MINUTE_MS
+    document = pool("p", (1, 1, 0), period=BillingPeriod.DAY)
+    world = MoneyWorld()
+    world.step(begin, changed(document, minute=begin), price(begin, "a", (3_600_000, None)))
+    world.step(begin + 1, usage("l1", 0, -START_MS, -START_MS + MINUTE_MS))
+    for minute in (2, 60):
+        world.step(begin + minute)
+
+    # A day in Budapest, where it is one o'clock.
+    assert {(e.start_ms, e.end_ms // MINUTE_MS) for e in world.invoices()} == {(0, 23 * HOUR)}
+    assert audited(world.log).counts["invoices"] == 2
+
+
 def coarse_world(monkeypatch: pytest.MonkeyPatch, lines_max: int, seed: int) -> MoneyWorld:
     """Hours of which invoices may have very few lines."""
     monkeypatch.setattr(walras_invoicing.lines, "LINES_MAX", lines_max)
@@ -203,6 +219,9 @@ def left_out(invoices: list[InvoicePublished]) -> Counter[str]:
                 (f"{scope} with some prices", priced == {True, False}),
                 (f"{scope} without jobs", any(line.job is None for line in used)),
                 (f"{scope} without teams", any(line.team is None for line in used)),
+                (f"{scope} without periods", any(line.period_start_ms is None for line in used)),
+                (f"{scope} without classes", any(line.work_class is None for line in used)),
+                (f"{scope} without markets", any(line.market is None for line in used)),
                 (f"{scope} {invoice.state.value}", True),
             )
             if is_so
@@ -210,7 +229,7 @@ def left_out(invoices: list[InvoicePublished]) -> Counter[str]:
     return seen
 
 
-@pytest.mark.parametrize("lines_max", LINES_MAX)
+@pytest.mark.parametrize("lines_max", FEW_LINES)
 @pytest.mark.parametrize("seed", range(4))
 def test_invoices_that_leave_something_out_are_clean(
     monkeypatch: pytest.MonkeyPatch, lines_max: int, seed: int
@@ -222,11 +241,34 @@ def test_invoices_leave_out_all_that_they_can_and_pools_have_teams_that_do_and_d
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: Counter[str] = Counter()
-    for lines_max in LINES_MAX:
+    for lines_max in FEW_LINES:
         for seed in range(4):
             seen += left_out(coarse_world(monkeypatch, lines_max, seed).invoices())
-    meant = {"team without prices", "team without jobs", "pool without teams", "team voided"}
-    assert meant | {"pool with some prices", "pool issued", "pool draft"} <= seen.keys()
+    names = ("prices", "jobs", "periods", "classes", "markets")
+    meant = {f"{scope} without {name}" for scope in ("team", "pool") for name in names}
+    meant |= {"pool without teams", "team voided", "pool with some prices"}
+    assert meant | {"pool issued", "pool draft"} <= seen.keys()
+
+
+def test_an_invoice_of_more_markets_than_it_may_have_lines_is_clean_without_them() -> None:
+    markets = [f"m{number}" for number in range(LINES_MAX + 1)]
+    world = MoneyWorld()
+    prices = [price(0, market, (3_600_000, None)) for market in markets]
+    world.step(0, changed(pool("p", (1, 1, 0))), *prices)
+    given = [
+        usage("l1", 0, 0, MINUTE_MS, node=f"n-{market}", market=market, quantity_macc=1000)
+        for market in markets
+    ]
+    world.step(1, *given)
+    for minute in (2, 60):
+        world.step(minute)
+
+    invoices = {invoice.team: invoice for invoice in world.invoices()}
+    assert invoices.keys() == {None, "t1"}
+    for invoice in invoices.values():
+        (line,) = invoice.lines
+        assert (line.market, line.charges) == (None, len(markets))
+    assert audited(world.log).money["t1", "p"].payable_micro == 60_000 * len(markets)
 
 
 def test_canary_an_audit_that_allows_more_lines_finds_differences(

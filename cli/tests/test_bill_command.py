@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from services.billing.tests.charge_models import charge_event
 from walras.bill.charged_use import ChargeFold
 from walras.bill.document import bill_document, paid_numerator
 from walras.bill.reading import read_bill
@@ -31,7 +32,6 @@ from walras.billing_log.testing import (
     pending,
     prices,
 )
-from walras_billing.charge_events import charge_event
 from walras_billing.prices import PriceHistory, Version, View
 from walras_billing.rating import rated
 from walras_billing.usage_line import Terms, UsageLine

@@ -11,6 +11,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from cli.tests.focus_bench import DAY_MS, START_MS, latest, random_days, rows_of
+from cli.tests.test_bill_time_held import settled
 from walras.billing_log import BillingLogError, Kafka, Window
 from walras.billing_log.testing import charge, pending, prices
 from walras.invoices.requesting import write_request
@@ -28,7 +29,10 @@ from walras_runtime.records import Barrier
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
-NAMES = ("charges", "charges.pending", "invoices", "invoices.requests", "prices", "cycles")
+NAMES = (
+    *("charges", "charges.pending", "usage.settled", "invoices", "invoices.requests"),
+    *("prices", "cycles"),
+)
 TOPICS = {name: load_topics()[name] for name in NAMES}
 SEED = 4
 Rows = dict[tuple[str, int], list[Row]]
@@ -100,7 +104,8 @@ def test_the_money_commands_read_what_is_committed_and_write_requests(
         list(source.read(ChargeRated))
     invoicing = random_days(SEED)
     told = [prices(START_MS, 2 * 10**6), prices(START_MS + DAY_MS, 5)]
-    asyncio.run(write(bootstrap, invoicing.charges, [*invoicing.invoices(), *told]))
+    held = settled(1, 5, 4, 3, 2)
+    asyncio.run(write(bootstrap, invoicing.charges, [*invoicing.invoices(), *told, held]))
 
     memory = invoicing.source(*told)
     by_team = [*memory.read_in_steps(ChargeRated, ChargeCredited)]
@@ -121,6 +126,7 @@ def test_the_money_commands_read_what_is_committed_and_write_requests(
     lines = [each for each, _ in by_team if each.team == "t" and isinstance(each, ChargeRated)]
     assert code == 0
     assert int(bill["total"]["use_numerator"]) == sum(int(e.amount_numerator) for e in lines)
+    assert bill["total"]["time_held"]["held_macc_ms"] == int(held.held_macc_ms)
 
     invoice = latest(invoicing)[0]
     words = ("invoice", "hold", invoice.invoice_id[:12], "--reason", "why", "--bootstrap")

@@ -25,7 +25,7 @@ from walras.billing_log.testing import (
 from walras.invoices.html_page import html_page
 from walras.invoices.latest import Selection, fold_invoices, read_invoices
 from walras.invoices.local_time import local_text, period_file_name, period_name
-from walras.invoices.sheet import sheet_of
+from walras.invoices.sheet import columns_of, sheet_of
 from walras.invoices.writing import file_name, write_invoice
 from walras_contracts.accounts import BillingPeriod
 from walras_contracts.invoices import InvoiceAction, InvoicePublished, InvoiceRefused, InvoiceState
@@ -85,6 +85,17 @@ def test_the_page_shows_every_line_in_the_zone_of_the_pool_to_the_last_micro_cre
         "1.000000",
     ):
         assert words in text, words
+
+
+def test_what_the_lines_of_a_large_invoice_leave_out_is_a_dash() -> None:
+    names = ("job", "market", "work_class", "price_micro", "period_start_ms")
+    page = sheet_of(invoice(invoice_line("usage", 7, **dict.fromkeys(names))))
+    ((row,),) = (section.rows for section in page.sections)
+    shown = dict(zip(columns_of(page), row, strict=True))
+    left_out = ("Job", "Market", "Class", "Period of use", "Price")
+    assert [shown[name] for name in left_out] == ["-"] * 5
+    assert shown["Amount"] == "0.000007"
+    assert "0.000007" in Outline(html_page(page)).text
 
 
 def test_the_page_loads_nothing() -> None:

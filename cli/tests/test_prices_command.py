@@ -36,7 +36,7 @@ def test_the_price_in_force_at_the_start_is_carried_in_and_changes_follow() -> N
     found = history(prices(0, 9, p=5), prices(100, 9, p=5), prices(200, 8, p=7), prices(300, 7))
     rows = found.rows("p", Window(150, 300))
     assert rows == [
-        PriceRow(150, 200, 100, 5, Origin.PRICE, carried_in=True),
+        PriceRow(150, 200, 0, 5, Origin.PRICE, carried_in=True),
         PriceRow(200, 300, 200, 7, Origin.PRICE, carried_in=False),
     ]
     assert told(found.rows(None, Window(150, 301))) == [(150, 9), (200, 8), (300, 7)]
@@ -46,6 +46,15 @@ def test_o22_a_window_without_length_has_one_row() -> None:
     found = history(prices(0, 9, p=5), prices(100, 9, p=6))
     assert told(found.rows("p", Window(100, 100))) == [(100, 6)]
     assert told(found.rows("p", Window(99, 99))) == [(99, 5)]
+
+
+def test_before_the_first_price_nothing_is_carried_in() -> None:
+    found = history(prices(100, 9, p=5))
+    row, _ = found.rows("p", Window(0, 200))
+    assert row == PriceRow(0, 100, None, None, Origin.NONE, carried_in=False)
+    _, shown, _ = lines("m", "p", Window(0, 200), [row, row])
+    assert shown.endswith("  unknown  nothing was told yet")
+    assert "carried in" not in shown
 
 
 def test_a_price_told_for_the_very_start_is_not_carried_in() -> None:
@@ -109,6 +118,19 @@ RECORDS = st.lists(
 )
 
 
+def in_force_since(found: MarketPrices, pool: str | None, at_ms: int) -> int | None:
+    """Go back instant by instant while the same is in force; None: nothing was ever told."""
+
+    def said(at_ms: int) -> tuple[int | None, Origin]:
+        _, told = found.at(at_ms)
+        return told.price_micro(pool), told.origin
+
+    since_ms = at_ms
+    while since_ms > 0 and said(since_ms - 1) == said(at_ms):
+        since_ms -= 1
+    return None if said(at_ms)[1] is Origin.NONE else since_ms
+
+
 @given(RECORDS, st.integers(0, 50), st.integers(0, 30))
 def test_rows_cover_the_window_and_say_what_is_in_force_at_every_instant(
     records: list[PricePublished | PriceGapPublished], from_ms: int, length_ms: int
@@ -122,6 +144,9 @@ def test_rows_cover_the_window_and_say_what_is_in_force_at_every_instant(
         for before, after in pairwise(rows):
             assert before.end_ms == after.start_ms
             assert (before.price_micro, before.origin) != (after.price_micro, after.origin)
+        for row in rows:
+            assert row.since_ms == in_force_since(found, pool, row.start_ms)
+            assert row.carried_in == (row.since_ms is not None and row.since_ms < row.start_ms)
         for at_ms in range(from_ms, from_ms + length_ms):
             (row,) = (r for r in rows if r.start_ms <= at_ms < (r.end_ms or 0))
             assert row.price_micro == found.at(at_ms)[1].price_micro(pool)

@@ -85,7 +85,7 @@ class Crew:
         """Start a worker of a share; it takes the place of the one before."""
         self._count += 1
         log = self._folder / f"{role.name}-{share}-{self._count}.log"
-        own = {
+        own = role.environment() | {
             SERVICE_VARIABLE: role.name,
             "WALRAS_REPLICA_INDEX": str(share),
             "WALRAS_REPLICA_COUNT": str(role.processes),

@@ -2,17 +2,20 @@
 
 It shares no code with billing. A record is first charged at the prices that lie before the first
 barrier at or after its end and the grace; each later barrier that brings a price for its time
-corrects it (docs/decisions/0013-charges-by-position.md).
+corrects it (docs/decisions/0013-charges-by-position.md). What begins before the look-back of the
+barrier behind it is not charged.
 """
 
 import json
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from tests.chaos.story import LOOK_BACK_MS
 from walras_contracts.charges import ChargeCredited, ChargeRated, UsageQuarantined
 from walras_contracts.market import PriceGapPublished, PricePublished
 from walras_contracts.work import DrainStatusChanged, UsageMetered
@@ -43,7 +46,10 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How charges differ from what the input says, as words; empty: not at all."""
+    """How charges differ from what the input says, as words; empty: not at all.
+
+    ``doubled``: lines that are there more than once, and instants that two charges are for.
+    """
 
     lost: tuple[str, ...]
     doubled: tuple[str, ...]
@@ -123,6 +129,8 @@ class _Input:
     """Market times of the barriers."""
     markets: dict[str, _Market] = field(default_factory=lambda: defaultdict(_Market))
     usage: dict[tuple[str, int], Document] = field(default_factory=dict)
+    late: Counter[str] = field(default_factory=Counter)
+    """Keys of the records that begin before the look-back of their barrier."""
     failed: dict[str, Document] = field(default_factory=dict)
     """Drains that failed, by lease and node."""
 
@@ -141,6 +149,7 @@ def judge(log: MemoryLog) -> Verdict:
     doubled = [
         f"{name}: {times} times: {found[name]}" for name, times in count.items() if times > 1
     ]
+    doubled += _charged_twice(found.values())
     lost = [f"{name}: is not there: {line}" for name, line in due.items() if name not in found]
     for name, line in found.items():
         if name not in due:
@@ -148,7 +157,7 @@ def judge(log: MemoryLog) -> Verdict:
         elif due[name] != line:
             wrong.append(f"{name}: {line}, not {due[name]}")
     wrong += _wrong_credits(given, due, log)
-    wrong += [f"good use was quarantined: {reason}" for reason in _quarantined(log)]
+    wrong += _wrongly_quarantined(given, log)
     return Verdict(tuple(lost), tuple(doubled), tuple(wrong), count.total(), len(given.usage))
 
 
@@ -173,7 +182,10 @@ def _read(log: MemoryLog) -> _Input:
                     if body["policy"] == "unbilled":
                         given.markets[body["market"]].put(body["start_ms"], number, FREE)
                 elif entry.type == UsageMetered.TYPE:
-                    given.usage.setdefault((_source(body), body["seq"]), body)
+                    if body["start_ms"] < given.times_ms[number] - LOOK_BACK_MS:
+                        given.late[entry.key] += 1
+                    else:
+                        given.usage.setdefault((_source(body), body["seq"]), body)
                 elif entry.type == DrainStatusChanged.TYPE and body["state"] == "failed":
                     given.failed[f"{body['lease']}/{body['node']}"] = body
     return given
@@ -216,11 +228,35 @@ def _wrong_credits(given: _Input, due: dict[str, Line], log: MemoryLog) -> Itera
             yield f"{lease}: its failed drain gave back {-rest} too much"
 
 
-def _quarantined(log: MemoryLog) -> Iterator[str]:
+def _charged_twice(lines: Iterable[Line]) -> Iterator[str]:
+    """Yield where two charges are for the same instant of a lease on a node.
+
+    In a story no use overlaps but what comes too late to be charged; so no two charges may.
+    """
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for line in lines:
+        if line.corrects is None:
+            spans[line.source.rpartition("/")[0]].append((line.start_ms, line.end_ms))
+    for part, held in sorted(spans.items()):
+        for (_, end_ms), (start_ms, _) in pairwise(sorted(held)):
+            if start_ms < end_ms:
+                yield f"{part}: [{start_ms}, {end_ms}) is charged twice"
+
+
+def _wrongly_quarantined(given: _Input, log: MemoryLog) -> Iterator[str]:
+    """Yield use that is quarantined though it is good, and late use that is not."""
+    found: Counter[str] = Counter()
     for partition in log.partitions("usage.quarantined"):
         for entry in log.read("usage.quarantined", partition, 0):
             if entry.type == UsageQuarantined.TYPE:
-                yield (entry.payload or b"").decode()
+                body: Document = json.loads(entry.payload or b"")
+                if body["code"] == "rejected_late" and body["start_ms"] is None:
+                    found[body["record"]] += 1
+                else:
+                    yield f"good use was quarantined: {body}"
+    for key in sorted(found.keys() | given.late.keys()):
+        if found[key] != given.late[key]:
+            yield f"{key}: was rejected as late {found[key]} times, not {given.late[key]}"
 
 
 def _due(given: _Input) -> Iterator[tuple[str, Line]]:

@@ -20,6 +20,9 @@ USED_PERCENT: Final = 90
 LONGEST_DELAY_MS: Final = 120
 STEPS_EACH: Final = 4
 """A disturbance of processes writes at most so many steps itself."""
+LOOK_BACK_STEPS: Final = 20
+"""So many steps later use is forgotten; nothing else is so late."""
+MOST_STALE_STEPS: Final = LOOK_BACK_STEPS + 4
 
 
 class Kind(StrEnum):
@@ -47,6 +50,8 @@ class Kind(StrEnum):
     """Usage of a few steps comes in any order."""
     LATE_USAGE = "late_usage"
     """A lease's usage comes long after its price grace."""
+    STALE_USAGE = "stale_usage"
+    """Usage comes again when it is forgotten, and other usage that overlaps it: none is charged."""
     LATE_PRICE = "late_price"
     """A price is held back, or published again with another value."""
     ACCOUNT = "account"
@@ -58,8 +63,8 @@ class Kind(StrEnum):
 
 
 OF_THE_LOG: Final = (
-    *(Kind.DUPLICATED, Kind.REORDERED, Kind.LATE_USAGE, Kind.LATE_PRICE, Kind.ACCOUNT),
-    *(Kind.PRICE_GAP, Kind.FINANCE),
+    *(Kind.DUPLICATED, Kind.REORDERED, Kind.LATE_USAGE, Kind.STALE_USAGE, Kind.LATE_PRICE),
+    *(Kind.ACCOUNT, Kind.PRICE_GAP, Kind.FINANCE),
 )
 """What is in the input; all others happen to processes."""
 OF_PROCESSES: Final = tuple(kind for kind in Kind if kind not in OF_THE_LOG)
@@ -113,6 +118,7 @@ class Disturbance:
             Kind.DUPLICATED: f"usage written twice, and again {self.steps} steps later",
             Kind.REORDERED: f"usage of {self.steps} steps in any order",
             Kind.LATE_USAGE: f"usage that is {self.steps} steps late",
+            Kind.STALE_USAGE: f"usage that comes again {self.steps} steps later, forgotten by then",
             Kind.LATE_PRICE: f"a price that is {self.steps} steps late",
             Kind.ACCOUNT: "a pool's weight, incomes and teams change",
             Kind.PRICE_GAP: f"a market without prices for {self.steps} steps",
@@ -182,7 +188,9 @@ def plan_of(seed: int, events: int, disturbances: int, kinds: Sequence[Kind] = t
     used = steps * USED_PERCENT // 100
     found = []
     for kind in drawn:
-        step = places.pop(0) if kind in OF_PROCESSES else chooser.randrange(HEAD_STEPS, used)
+        # What is stale must still come before the end.
+        last = min(used, steps - MOST_STALE_STEPS) if kind is Kind.STALE_USAGE else used
+        step = places.pop(0) if kind in OF_PROCESSES else chooser.randrange(HEAD_STEPS, last)
         found.append(_disturbance(chooser, kind, step))
     return Plan(seed, events, steps, tuple(sorted(found, key=lambda each: each.step)))
 
@@ -201,6 +209,7 @@ def _disturbance(chooser: random.Random, kind: Kind, step: int) -> Disturbance:
         Kind.DUPLICATED: (1, 12),
         Kind.REORDERED: (2, 3),
         Kind.LATE_USAGE: (3, 15),
+        Kind.STALE_USAGE: (LOOK_BACK_STEPS, MOST_STALE_STEPS),
         Kind.LATE_PRICE: (2, 12),
         Kind.PRICE_GAP: (2, 8),
         Kind.FINANCE: (2, 20),

@@ -1,9 +1,10 @@
 """The services under test: their wiring, and what is outside of them all."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.chaos.story import LOOK_BACK_MS
 from walras_billing.settings import Settings as BillingSettings
 from walras_billing.wiring import build as build_billing
 from walras_contracts.topics import load_topics
@@ -24,6 +25,8 @@ class Role:
     processes: int
     watched: str
     """The smallest of its outputs with barriers: what says how far it has come."""
+    values: Mapping[str, int] = field(default_factory=dict)
+    """Settings that are others than usual."""
 
     @property
     def name(self) -> str:
@@ -32,7 +35,12 @@ class Role:
 
     def spec(self) -> StageSpec:
         """Return its wiring, with settings that name no real broker."""
-        return self.build(self.settings.read(kafka_bootstrap=BOOTSTRAP))
+        return self.build(self.settings.read(kafka_bootstrap=BOOTSTRAP, **self.values))
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that give its processes the same settings."""
+        names = self.settings.variables()
+        return {names[name][0]: str(value) for name, value in self.values.items()}
 
     def partitions(self, share: int) -> list[int]:
         """Return the partitions of a share: a leader has all of what it writes."""
@@ -43,7 +51,13 @@ class Role:
 
 
 ROLES: Final = (
-    Role(BillingSettings, build_billing, processes=2, watched="balances"),
+    Role(
+        BillingSettings,
+        build_billing,
+        processes=2,
+        watched="balances",
+        values={"look_back_ms": LOOK_BACK_MS},
+    ),
     Role(InvoicingSettings, build_invoicing, processes=1, watched="invoices"),
 )
 """In the order in which records flow through them. Another service: one more line."""

@@ -15,10 +15,11 @@ from tests.chaos.oracle import judge
 from tests.chaos.plan import Plan
 from tests.chaos.roles import ROLES, Role, outside_topics, specs, written_topics
 from tests.chaos.session import TRANSACTION_TIMEOUT_MS, Session
+from tests.chaos.story import LOOK_BACK_MS
 from tests.chaos.twin import barrier_faults, differences, run_twin
 from tests.chaos.waiting import watching
 from tests.performance.outside import outside
-from walras.audit import AuditError, audit
+from walras.audit import AuditError, AuditRules, audit
 from walras_contracts.topics import load_topics
 from walras_launcher.kafka import KafkaBroker
 from walras_launcher.redis import RedisServer
@@ -32,7 +33,8 @@ class Report:
     """What a run found.
 
     ``disturbances`` counts by kind what happened: all that was planned, or there is no report.
-    ``lost``, ``doubled`` and ``wrong`` are charge lines by the oracle; ``twin`` counts differences
+    ``lost``, ``doubled`` and ``wrong`` are charge lines by the oracle, ``doubled`` also instants
+    that two of them are for; ``twin`` counts differences
     from the undisturbed twin and between barriers, ``audit`` those that `walras audit` finds.
     """
 
@@ -153,7 +155,7 @@ def twin_faults(seen: SeenLog, last: int, roles: Sequence[Role] = ROLES) -> list
 def audit_faults(seen: SeenLog) -> list[str]:
     """Return what `walras audit` finds; that it cannot run is a fault, too."""
     try:
-        report = audit(seen.log)
+        report = audit(seen.log, AuditRules(look_back_ms=LOOK_BACK_MS))
     except AuditError as error:
         return [f"audit: {error.code}: {error}"]
     faults = [

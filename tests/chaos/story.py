@@ -1,7 +1,8 @@
 """What the outside writes in a chaos run, step by step: a pure function of the plan.
 
 Leases come and go and are metered once a step, prices move, pools have income. The plan's
-disturbances of the log are in it: repeated, reordered and late use, late prices, changed accounts.
+disturbances of the log are in it: repeated, reordered, late and stale use, late prices, changed
+accounts.
 """
 
 import random
@@ -12,7 +13,7 @@ from typing import Final
 
 from tests.chaos.finance import requests_of
 from tests.chaos.leases import LeaseBook, teams_of
-from tests.chaos.plan import PARTITIONS, Disturbance, Kind, Plan
+from tests.chaos.plan import LOOK_BACK_STEPS, PARTITIONS, Disturbance, Kind, Plan
 from walras_contracts.accounts import (
     AccountsChanged,
     BillingPeriod,
@@ -32,6 +33,7 @@ from walras_runtime.records import Barrier
 
 START_MS: Final = 1_800_000_000_000
 STEP_MS: Final = 60_000
+LOOK_BACK_MS: Final = LOOK_BACK_STEPS * STEP_MS
 SETTLEMENT_MS: Final = 300_000
 MARKETS: Final = ("a100-80gb", "h100-80gb", "tpu-v5e")
 POOLS: Final = ("ads", "maps", "search", "video")
@@ -146,6 +148,12 @@ class Story:
                 self.happened[each.kind] += bool(again)
                 told += again
                 self._later[self._come(number + each.steps)] += again[::2]
+            if each.kind is Kind.STALE_USAGE:
+                stale = [record for _, record in usage[each.draw % 3 :: 3] or usage[:1]]
+                self.happened[each.kind] += bool(stale)
+                comes = number + each.steps
+                self._later[comes] += stale
+                self._later[comes] += [_overlapping(record, comes) for record in stale]
         return told
 
     def _prices(self, number: int, begun: list[Disturbance]) -> list[Event]:
@@ -293,6 +301,22 @@ class Story:
             teams.append(TeamAccount(team=f"{pool}-guest", income_local_per_hour=70))
         weight = WEIGHT_MICRO * self._chooser.randint(0, 2_000) // 1_000
         return held.model_copy(update={"weight_micro_per_hour": weight, "teams": tuple(teams)})
+
+
+def _overlapping(record: UsageMetered, comes: int) -> UsageMetered:
+    """Return use of another attempt that overlaps a record.
+
+    It begins before the look-back of a step and ends within it.
+    """
+    middle_ms = (record.start_ms + record.end_ms) // 2
+    end_ms = time_ms(comes - LOOK_BACK_STEPS) + STEP_MS // 2
+    changes = {"attempt": record.attempt + 1, "seq": 0, "start_ms": middle_ms, "end_ms": end_ms}
+    return record.model_copy(update=changes)
+
+
+def is_stale(record: UsageMetered, step: int) -> bool:
+    """Whether use that comes in a step begins before what billing remembers for certain."""
+    return record.start_ms < time_ms(step) - LOOK_BACK_MS
 
 
 def _terms(pool: str) -> BillingTerms:

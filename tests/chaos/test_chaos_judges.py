@@ -1,6 +1,7 @@
 """The judges of a chaos run, in memory: clean logs are clean, and each kind of fault is found."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,18 +18,33 @@ from tests.chaos.roles import specs, written_topics
 from tests.chaos.run import audit_faults, twin_faults
 from tests.chaos.twin import barrier_faults, differences
 from walras.audit import report
+from walras_billing.usage_faults import Fault, time_fault
 from walras_contracts.charges import ChargeCredited, ChargeRated, UsageQuarantined
 from walras_contracts.invoices import InvoicePublished, InvoiceRefused
 from walras_contracts.ledger import LedgerEntryPosted
 from walras_runtime.memory.log import Entry, MemoryLog
+from walras_runtime.memory.runner import state_digest_input
 
-SEED = 7
+SEED = 13
 EVENTS = 400
 DISTURBANCES = 20
 
 
 def some_plan(seed: int) -> Plan:
     return plan_of(seed, EVENTS, DISTURBANCES)
+
+
+def test_use_is_forgotten_in_the_run_and_comes_again(rehearsed: SeenLog) -> None:
+    state = state_digest_input(rehearsed.log, "billing")
+    kept = {key.partition("line/")[2] for key in state}
+    used = [
+        entry.key
+        for partition in rehearsed.log.partitions("usage")
+        for entry in rehearsed.log.read("usage", partition, 0)
+        if entry.barrier is None
+    ]
+    forgotten = [key for key, times in Counter(used).items() if key not in kept and times > 1]
+    assert forgotten
 
 
 @settings(max_examples=6)
@@ -121,9 +137,51 @@ def test_the_oracle_sees_two_lines_of_one_id_that_differ(seen: SeenLog) -> None:
 
 
 def test_the_oracle_sees_good_use_that_was_quarantined(seen: SeenLog) -> None:
-    entry = Entry(0, "key", UsageQuarantined.TYPE, b"a reason")
-    seen.log.entries["usage.quarantined", 0].insert(0, entry)
-    assert judge(seen.log).faults() == ["good use was quarantined: a reason"]
+    for code, start_ms in (("overlap", 7), ("malformed", None)):
+        body = {"code": code, "record": "l/n/1/0", "start_ms": start_ms}
+        entry = Entry(0, "key", UsageQuarantined.TYPE, json.dumps(body).encode())
+        seen.log.entries["usage.quarantined", 0].insert(0, entry)
+    assert len(judge(seen.log).wrong) == 2
+
+
+@pytest.mark.parametrize("fault", ["lost", "doubled"])
+def test_the_oracle_sees_late_use_that_is_not_rejected_once_each_time(
+    fault: str, seen: SeenLog
+) -> None:
+    topic, kind = UsageQuarantined.TOPIC, UsageQuarantined.TYPE
+    partition, place = first(seen, topic, kind, lambda body: body["code"] == "rejected_late")
+    held = seen.log.entries[topic, partition]
+    held[place : place + 1] = [] if fault == "lost" else [held[place]] * 2
+    (found,) = judge(seen.log).faults()
+    assert "was rejected as late" in found
+
+
+def test_the_oracle_sees_an_instant_that_two_charges_are_for(seen: SeenLog) -> None:
+    """Another attempt of the lease claims it, under ids of its own: no line is there twice."""
+    partition, place = first(seen, "charges", ChargeRated.TYPE, lambda b: b["corrects"] is None)
+    held = seen.log.entries["charges", partition]
+    body = json.loads(held[place].payload or b"")
+    other = body | {"attempt": body["attempt"] + 1, "charge_id": "0" * 32}
+    held.insert(place, replace(held[place], key="0" * 32, payload=json.dumps(other).encode()))
+    verdict = judge(seen.log)
+    assert (len(verdict.lost), len(verdict.doubled), len(verdict.wrong)) == (0, 1, 1)
+    assert verdict.doubled[0].endswith("is charged twice")
+
+
+def test_a_build_that_takes_what_ends_within_the_look_back_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def ends_within(
+        span_ms: tuple[int, int], now_ms: int, earliest_ms: int, future_tolerance_ms: int
+    ) -> Fault | None:
+        span_ms = (max(span_ms[0], earliest_ms), span_ms[1])
+        return time_fault(span_ms, now_ms, earliest_ms, future_tolerance_ms)
+
+    monkeypatch.setattr("walras_billing.core.time_fault", ends_within)
+    monkeypatch.setattr("walras_billing.usage_reading.Followers.read", lambda *_: None)
+    verdict = judge(rehearse(some_plan(SEED), specs()).log)
+    assert any(fault.endswith("is charged twice") for fault in verdict.doubled)
+    assert verdict.lost == ()
 
 
 @pytest.mark.parametrize("fault", ["lost", "doubled"])

@@ -21,7 +21,14 @@ from tests.chaos.plan import (
     plan_of,
 )
 from tests.chaos.session import check_happened
-from tests.chaos.story import STEP_MS, Story, partitions_with_use, time_ms
+from tests.chaos.story import (
+    LOOK_BACK_MS,
+    STEP_MS,
+    Story,
+    is_stale,
+    partitions_with_use,
+    time_ms,
+)
 from tests.chaos.waiting import ChaosError
 from walras_contracts.market import PriceGapPublished, PricePublished
 from walras_contracts.topics import load_topics
@@ -45,12 +52,19 @@ def told(plan: Plan) -> list[tuple[int, str, bytes]]:
     ]
 
 
-def usage_of(plan: Plan) -> list[tuple[int, UsageMetered]]:
+def all_usage_of(plan: Plan) -> list[tuple[int, UsageMetered]]:
     return [
         (step.barrier.number, event)
         for step in Story(plan)
         for event in step.events
         if isinstance(event, UsageMetered)
+    ]
+
+
+def usage_of(plan: Plan) -> list[tuple[int, UsageMetered]]:
+    """Use that is to be charged."""
+    return [
+        (number, record) for number, record in all_usage_of(plan) if not is_stale(record, number)
     ]
 
 
@@ -113,12 +127,39 @@ def test_all_that_is_late_comes_in_time_to_be_rated_and_settled(seed: int) -> No
     assert max(record.end_ms for _, record in usage_of(plan)) <= time_ms(last - TAIL_STEPS)
 
 
+@given(SEEDS)
+def test_stale_use_is_told_once_before_or_overlaps_such_and_ends_within_the_look_back(
+    seed: int,
+) -> None:
+    plan = some_plan(seed)
+    told_in_time = {record.record_key(): record for _, record in usage_of(plan)}
+    repeated = overlapping = 0
+    for number, record in all_usage_of(plan):
+        if not is_stale(record, number):
+            continue
+        if record.record_key() in told_in_time:
+            assert record == told_in_time[record.record_key()]
+            repeated += 1
+            continue
+        assert time_ms(number) - LOOK_BACK_MS < record.end_ms <= time_ms(number)
+        assert any(
+            (other.lease, other.node) == (record.lease, record.node)
+            and other.start_ms <= record.start_ms < other.end_ms
+            for other in told_in_time.values()
+        )
+        overlapping += 1
+    assert repeated == overlapping > 0
+
+
 def disturbed(plan: Plan) -> Counter[str]:
     """How often the input has what the disturbances of the log are to put into it."""
     found: Counter[str] = Counter()
     seen: set[str] = set()
     highest: dict[str, int] = {}
-    for number, record in usage_of(plan):
+    for number, record in all_usage_of(plan):
+        if is_stale(record, number):
+            found["stale"] += 1
+            continue
         found["twice"] += record.record_key() in seen
         seen.add(record.record_key())
         found["late"] += time_ms(number) >= record.end_ms + 2 * STEP_MS
@@ -144,7 +185,7 @@ def test_the_disturbances_of_the_log_are_in_the_input() -> None:
     for seed in range(10):
         found = disturbed(some_plan(seed))
         wanted = {"twice", "late", "out of order", "late price", "changed account"}
-        wanted |= {"time without prices", "request of finance"}
+        wanted |= {"time without prices", "request of finance", "stale"}
         assert wanted <= {name for name, count in found.items() if count}, (seed, found)
 
 

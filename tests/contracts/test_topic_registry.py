@@ -67,8 +67,8 @@ def test_accounts_are_kept_for_ever() -> None:
     "names",
     [("demand", "accounts.requests", "queue", "accounts", "demand.rejected", "job.status",
       "state.intake"),
-     ("usage", "charges", "charges.pending", "usage.quarantined", "balances", "budgets",
-      "state.billing")],
+     ("usage", "charges", "charges.pending", "usage.quarantined", "usage.settled", "balances",
+      "budgets", "state.billing")],
 )  # fmt: skip
 def test_topics_of_a_worker_that_is_spread_by_partition_have_equally_many(
     names: tuple[str, ...],

@@ -24,7 +24,7 @@ from walras_contracts.accounts import (
     PoolDocument,
     TeamAccount,
 )
-from walras_contracts.charges import ChargeCredited, ChargeRated
+from walras_contracts.charges import ChargeCredited, ChargeRated, UsageQuarantined
 from walras_contracts.event import Event
 from walras_contracts.invoices import InvoiceLineKind, InvoicePublished, InvoiceState
 from walras_contracts.ledger import EntryKind, LedgerEntryPosted
@@ -116,8 +116,8 @@ def test_a_charge_over_a_border_is_corrected_on_the_invoice_of_the_part_that_cha
     assert lines == {0: [(0, 1, 0)], HOUR: [(100_001, 1, 100_001)]}
 
 
-def test_use_of_a_pool_is_corrected_though_its_first_document_came_after_the_charge() -> None:
-    """Billing takes use of a known team in any pool; it must not stop the one invoicing."""
+def test_use_of_a_pool_without_a_document_is_neither_charged_nor_invoiced() -> None:
+    """Its terms are not known; that they become known later changes nothing about it."""
     chain = Chain()
     chain.step(8, of_pool_q(price(8, 100_001)))
     chain.step(12, of_pool_q(usage(9, minutes=2)))
@@ -128,19 +128,10 @@ def test_use_of_a_pool_is_corrected_though_its_first_document_came_after_the_cha
     chain.step(14, emit(AccountsChanged(version=1, effective_ms=effective_ms, document=document)))
     chain.step(15, of_pool_q(price(10, 200_003)))
     chain.step(2 * HOUR)
-    rated = [e for e in chain.events("charges", ChargeRated) if e.pool == "q"]
-    assert [(e.price_micro, e.previous_price_micro) for e in rated] == [
-        (100_001, None),
-        (200_003, 100_001),
-    ]
-    latest = {e.invoice_id: e for e in chain.published() if (e.pool, e.team) == ("q", "t1")}
-    assert {e.period: e.payable_micro for e in latest.values()} == {
-        BillingPeriod.MONTH: 2 * 100_001,
-        BillingPeriod.HOUR: 200_003 - 100_001,
-    }
-    (line,) = next(e for e in latest.values() if e.period is BillingPeriod.HOUR).lines
-    assert line.kind is InvoiceLineKind.CORRECTION
-    assert not any(e.held for e in latest.values()), "the ledger agrees"
+    assert not [e for e in chain.events("charges", ChargeRated) if e.pool == "q"]
+    (refused,) = chain.events("usage.quarantined", UsageQuarantined)
+    assert refused.code == "unknown_pool"
+    assert not [e for e in chain.published() if (e.pool, e.team) == ("q", "t1")]
 
 
 def of_pool_q(output: Output) -> Output:

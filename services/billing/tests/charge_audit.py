@@ -6,7 +6,8 @@ compared with charges instant by instant.
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import blake2b
@@ -175,7 +176,31 @@ def faults(log: MemoryLog) -> list[str]:
             continue
         wrong += _wrong_sum(found, key, use, lines)
         wrong += _wrong_lines(found, key, use, lines)
-    return [*wrong, *_wrong_credits(found, by_record)]
+    return [*wrong, *_twice(found.charges), *_wrong_credits(found, by_record)]
+
+
+def charged_twice(log: MemoryLog) -> list[str]:
+    """Return where an instant of a lease on a node is charged twice, by the charge lines alone."""
+    return [*_twice(read(log).charges)]
+
+
+def _twice(charges: list[Document]) -> Iterator[str]:
+    """Yield the spans that two charges are for which no correction takes back.
+
+    What a charge line with the reason ``usage`` is for, ``overlap`` takes back; late prices change
+    what it costs, not whether it is charged.
+    """
+    sign = {"usage": 1, "overlap": -1, "late_price": 0}
+    steps: dict[str, Counter[int]] = defaultdict(Counter)
+    for line in charges:
+        steps[part_of(line)][line["start_ms"]] += sign[line["reason"]]
+        steps[part_of(line)][line["end_ms"]] -= sign[line["reason"]]
+    for part, changes in sorted(steps.items()):
+        count = 0
+        for start_ms, end_ms in pairwise(sorted(changes)):
+            count += changes[start_ms]
+            if count not in {0, 1}:
+                yield f"{part}: [{start_ms}, {end_ms}) is charged {count} times"
 
 
 def _wrong_credits(found: Log, by_record: dict[tuple[str, int], list[Document]]) -> list[str]:

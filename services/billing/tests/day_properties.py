@@ -8,7 +8,7 @@ from walras_runtime.memory.runner import state_digest_input
 
 Day = Callable[..., None]
 """Does the steps of a day on a bench, by a seed; ``shuffle``: in another order inside each step."""
-OUTPUTS = ("charges", "charges.pending", "usage.quarantined", "ledger", "balances")
+OUTPUTS = ("charges", "charges.pending", "usage.quarantined", "usage.settled", "ledger", "balances")
 
 
 def expect_no_crash_to_show(day: Day, seed: int) -> None:

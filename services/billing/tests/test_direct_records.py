@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.billing.tests.charge_models import charge_event
 from walras_billing.charge_encoding import charge_output, whole_charge_output
-from walras_billing.charge_events import charge_event
 from walras_billing.decoding import decode_usage
 from walras_billing.rating import ChargeLine, charge_id
 from walras_billing.sources import Source
-from walras_billing.usage_faults import DAY_MS, Fault
+from walras_billing.usage_faults import DAY_MS, WEIGHT_MAX, Fault
 from walras_billing.usage_line import Cut, SaidTerms, UsageLine, line_of
 from walras_billing.usage_reading import Followers, _Usage
 from walras_contracts.charges import ChargeReason
@@ -32,6 +32,7 @@ GRACE_MS = 60_000
 MINUTE_MS = 60_000
 IDS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", fullmatch=True)
 STARTS_MS = st.integers(0, MARKET_TIME_MS_MAX - 2 * DAY_MS)
+FIGURES_MS = st.none() | st.integers(0, 2 * MINUTE_MS) | st.integers(0, DAY_MS)
 
 
 @st.composite
@@ -53,7 +54,17 @@ def usages(draw: st.DrawFn) -> UsageMetered:
         billable=draw(st.booleans()),
         limit_micro=draw(st.none() | st.integers(0, LIMIT_MICRO_MAX)),
         tariff_ppm=draw(st.integers(0, 1000 * PPM)),
+        running_ms=draw(FIGURES_MS),
+        busy_ms=draw(FIGURES_MS),
     )
+
+
+@st.composite
+def light_usages(draw: st.DrawFn) -> UsageMetered:
+    """Usage of which a day is no heavier than a record may be."""
+    usage = draw(usages())
+    heaviest = min(MACC_MAX, WEIGHT_MAX // (max(1, usage.tariff_ppm) * DAY_MS))
+    return usage.model_copy(update={"quantity_macc": draw(st.integers(1, heaviest))})
 
 
 PRICES = st.none() | st.integers(0, PRICE_MICRO_MAX)
@@ -110,17 +121,17 @@ SPANS = st.tuples(STARTS_MS, STARTS_MS)
     age_ms=st.none() | st.integers(1, NUMBER_MAX),
     net=st.none() | st.lists(SPANS, max_size=3).map(tuple),
     cuts=st.lists(st.builds(Cut, st.integers(0, NUMBER_MAX), STARTS_MS, STARTS_MS), max_size=3),
-    pending=st.booleans(),
+    rest=st.tuples(st.booleans(), st.none() | st.tuples(*[st.integers(0, DAY_MS)] * 3)),
 )
 def test_a_kept_line_is_plain_json_and_comes_back_with_the_terms_of_a_neighbour_like_it(
     usage: UsageMetered,
     age_ms: int | None,
     net: tuple[tuple[int, int], ...] | None,
     cuts: list[Cut],
-    pending: bool,
+    rest: tuple[bool, tuple[int, int, int] | None],
 ) -> None:
     line = line_of(usage, GRACE_MS, age_ms)
-    line.net, line.cuts, line.pending = net, tuple(cuts), pending
+    line.net, line.cuts, (line.pending, line.split) = net, tuple(cuts), rest
     kept = line.dump()
     said = [
         *(usage.lease, usage.node, usage.attempt, usage.team, usage.pool, usage.job),
@@ -128,7 +139,7 @@ def test_a_kept_line_is_plain_json_and_comes_back_with_the_terms_of_a_neighbour_
         *(usage.limit_micro, usage.tariff_ppm, usage.seq, usage.start_ms, usage.end_ms),
         *(usage.end_ms + GRACE_MS, age_ms, net),
         [[cut.barrier, cut.start_ms, cut.end_ms] for cut in cuts],
-        pending,
+        *(rest[:1] if rest[1] is None else rest),
     ]
     assert kept == json.dumps(said, separators=(",", ":")).encode()
 
@@ -147,7 +158,7 @@ def fields(line: UsageLine) -> list[Any]:
 def test_the_direct_reader_knows_the_fields_of_the_model() -> None:
     assert set(_Usage.__struct_fields__) == set(UsageMetered.model_fields)
     assert set(SaidTerms.__struct_fields__) == set(UsageMetered.model_fields) - {
-        *("seq", "start_ms", "end_ms")
+        *("seq", "start_ms", "end_ms", "running_ms", "busy_ms")
     }
 
 
@@ -206,7 +217,12 @@ def texts(draw: st.DrawFn, usage: UsageMetered) -> bytes:
     return payload
 
 
-@given(data=st.data(), first=usages(), seq=st.integers(0, NUMBER_MAX), later_ms=STARTS_MS)
+@given(
+    data=st.data(),
+    first=usages() | light_usages(),
+    seq=st.integers(0, NUMBER_MAX),
+    later_ms=STARTS_MS,
+)
 def test_what_is_read_directly_is_what_the_model_reads(
     data: st.DataObject, first: UsageMetered, seq: int, later_ms: int
 ) -> None:
@@ -221,7 +237,7 @@ def test_what_is_read_directly_is_what_the_model_reads(
         assert line.start_ms >= known.end_ms
 
 
-@given(first=usages(), seq=st.integers(0, NUMBER_MAX))
+@given(first=light_usages(), seq=st.integers(0, NUMBER_MAX))
 def test_a_record_like_the_last_one_is_read_directly(first: UsageMetered, seq: int) -> None:
     known = line_of(first, GRACE_MS)
     following = first.model_copy(update=after(first, seq, 0))
@@ -249,6 +265,8 @@ def test_a_direct_reader_without_ranges_is_seen(monkeypatch: pytest.MonkeyPatch)
         seq: int
         start_ms: int
         end_ms: int
+        running_ms: int | None = None
+        busy_ms: int | None = None
 
     first = example_usage()
     beyond = json.loads(first.payload()) | after(first, NUMBER_MAX + 1, 0)
@@ -279,7 +297,7 @@ def example_usage() -> UsageMetered:
     )
 
 
-@given(first=usages())
+@given(first=light_usages())
 def test_each_field_of_the_terms_is_compared(first: UsageMetered) -> None:
     known = line_of(first, GRACE_MS)
     for name in SaidTerms.__struct_fields__:

@@ -16,7 +16,7 @@ from services.billing.tests.billing_bench import (
     price,
     usage,
 )
-from services.billing.tests.test_credits import a_day
+from services.billing.tests.test_credit_days import a_day
 from walras_billing.rating import rated
 from walras_billing.usage_line import line_of
 from walras_contracts.charges import ChargeReason
@@ -143,7 +143,7 @@ def test_r22_a_write_that_fails_before_every_commit_loses_and_doubles_nothing() 
 def test_r24_what_is_held_is_charged_unbilled_waiting_or_in_quarantine_and_nothing_else(
     seed: int,
 ) -> None:
-    """Usage says what a lease held, not whether it was busy: idle time is no column of billing."""
+    """Nothing of what is held is lost; how it was used is a second question."""
     bench = Bench()
     a_day(seed, bench)
 
@@ -177,6 +177,21 @@ def test_r24_what_is_held_is_charged_unbilled_waiting_or_in_quarantine_and_nothi
         told[found.record] += int(found.macc_ms or 0)
 
     assert told == held
+
+
+def test_r24_occupied_allocated_and_idle_time_are_columns_that_sum_to_held_time() -> None:
+    """Over all ways in which use comes: `test_time_held_days.py`."""
+    bench = Bench()
+    bench.step(0, price(0, 7))
+    for minute in range(5):
+        figures: dict[str, Any] = {"running_ms": 50_000, "busy_ms": 10_000 * minute}
+        bench.step(minute + 1, usage(minute, seq=minute, **figures))
+    bench.step(6)
+
+    (told,) = bench.settled_use()
+    columns = [int(told.occupied_macc_ms), int(told.allocated_macc_ms), int(told.idle_macc_ms)]
+    assert [macc_ms // 60_000 for macc_ms in columns] == [100_000, 150_000, 50_000]
+    assert sum(columns) == int(told.held_macc_ms) == 60_000 * 5 * MINUTE_MS
 
 
 @PROPERTY

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from services.billing.tests.billing_bench import MINUTE_MS, START_MS, Bench, price, usage
 from services.billing.tests.ledger_audit import faults
-from walras_billing.ledger import Total, entry_of
+from walras_billing.ledger import entry_of
+from walras_billing.running_totals import RunningTotal
 from walras_contracts.accounts import AccountsChanged, PlatformDocument, PoolDocument, TeamAccount
 from walras_contracts.ledger import EXACT_DENOMINATOR_MAX, EntryKind, LedgerEntryPosted, bounded
 from walras_contracts.money import BalancePublished, BudgetPublished
@@ -191,12 +192,16 @@ def test_rounding_does_not_depend_on_how_amounts_are_grouped(
     steps: list[Fraction], kind: EntryKind
 ) -> None:
     def posted(groups: list[Fraction]) -> dict[str, int]:
-        total, accounts = Fraction(0), defaultdict[str, int](int)
+        total, accounts = RunningTotal(), defaultdict[str, int](int)
         for amount in groups:
-            before, total = total, total + amount
-            entry = entry_of(kind, "t", "p", total_of(before), total_of(total))
+            by = total.add((amount.numerator, amount.denominator))
+            exact = total.numerator, total.denominator
+            entry = entry_of(kind, "t", "p", by, exact)
             for account, micro in entry.lines if entry is not None else ():
                 accounts[account] += micro
+        assert Fraction(total.numerator, total.denominator) == sum(groups)
+        assert total.rounded == round(sum(groups))
+        assert total.truncated == int(sum(groups))
         return {account: micro for account, micro in accounts.items() if micro}
 
     middle = len(steps) // 2
@@ -208,16 +213,14 @@ def test_rounding_does_not_depend_on_how_amounts_are_grouped(
 
 
 def test_exact_totals_round_towards_zero_on_the_other_side_of_the_wallet() -> None:
-    assert [Total(n, 2).truncated for n in (-3, -1, 0, 1, 3)] == [-1, 0, 0, 0, 1]
-    assert [Total(n, 2).rounded for n in (-3, -1, 0, 1, 3)] == [-2, 0, 0, 0, 2]
-    entry = entry_of(EntryKind.USAGE, "t", "p", Total(0, 1), Total(3, 2))
+    totals = [RunningTotal(numerator, 2) for numerator in (-3, -1, 0, 1, 3)]
+    assert [total.truncated for total in totals] == [-1, 0, 0, 0, 1]
+    assert [total.rounded for total in totals] == [-2, 0, 0, 0, 2]
+    total = RunningTotal()
+    assert entry_of(EntryKind.USAGE, "t", "p", total.move_to(1, 2), (1, 2)) is None
+    entry = entry_of(EntryKind.USAGE, "t", "p", total.move_to(3, 2), (3, 2))
     assert entry is not None
     assert entry.lines == (("revenue/p", 1), ("rounding/p", 1), ("wallet/t", -2))
-    assert entry_of(EntryKind.USAGE, "t", "p", Total(0, 1), Total(1, 2)) is None
-
-
-def total_of(exact: Fraction) -> Total:
-    return Total(exact.numerator, exact.denominator)
 
 
 def test_an_income_whose_sums_never_repeat_stays_a_number_of_bounded_length() -> None:

@@ -1,6 +1,5 @@
 """Use that is not charged: why, with what it says, and without a trace in any total."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from services.billing.tests.billing_bench import (
     usage,
 )
 from services.billing.tests.charge_audit import faults
+from services.billing.tests.record_bodies import body
 from walras_billing.decoding import said_by
 from walras_contracts.charges import UsageQuarantined
 from walras_runtime.memory.runner import state_digest_input
@@ -29,11 +29,6 @@ MACC_MS = str(60_000 * MINUTE_MS)
 
 def amounts(bench: Bench) -> list[int]:
     return [int(line.amount_numerator) // UNIT for line in bench.charges()]
-
-
-def body(output: Output, **changes: Any) -> Output:
-    document = json.loads(output.payload or b"") | changes
-    return replace(output, payload=json.dumps(document).encode())
 
 
 def only(bench: Bench) -> UsageQuarantined:
@@ -66,6 +61,56 @@ def test_a_team_is_known_from_the_time_on_at_which_its_document_counts_and_stays
 
     assert only(bench).record == "l2/n/1/0"
     assert [line.seq for line in bench.charges()] == [1, 2]
+
+
+def test_use_of_a_pool_that_has_no_document_is_quarantined_with_all_that_it_says() -> None:
+    bench = Bench()
+    bench.step(0, pool({"t1": 1}), price(0, 7))
+    bench.step(1, usage(0), body(usage(0, lease="l2"), pool="nowhere"))
+    bench.step(6)
+
+    found = only(bench)
+    assert (found.code, found.record, found.topic) == ("unknown_pool", "l2/n/1/0", "usage")
+    assert (found.team, found.pool, found.macc_ms) == ("t1", "nowhere", MACC_MS)
+    assert found.reason == "pool nowhere has no document that counted at start_ms or before"
+    assert amounts(bench) == [7]
+
+
+def test_a_pool_is_known_from_its_first_document_on_whoever_is_in_it() -> None:
+    """A team that moves there is in no document of it for a while, and is charged all the same."""
+    for crash in (False, True):
+        bench = Bench(crash=crash)
+        bench.step(0, pool({"t1": 1}), price(0, 7), pool({}, name="q", minute=3))
+        given = [body(usage(at, lease="l2", seq=at), pool="q") for at in (2, 3, 4)]
+        bench.step(6, *given, body(usage(3, lease="l3"), pool="r"))
+        # An empty document is one, too; and a later version changes nothing.
+        bench.step(7, pool({}, name="q", version=2, minute=9))
+        bench.step(8, body(usage(7, lease="l2", seq=7), pool="q"))
+
+        codes = [(q.code, q.record) for q in bench.quarantined()]
+        assert codes == [("unknown_pool", "l2/n/1/2"), ("unknown_pool", "l3/n/1/0")]
+        charged = len(bench.charges()) + len(bench.pending())
+        assert charged == 2
+
+
+def test_use_of_strangers_is_not_reported_as_late() -> None:
+    """Late use is reported on an invoice, and there is none for a stranger."""
+    bench = Bench(look_back_ms=600_000)
+    bench.step(0, price(0, 7))
+    strangers = (
+        usage(0, team="t9"),
+        body(usage(0, lease="l2"), pool="nowhere"),
+        usage(0, lease="l3", market="nowhere"),
+    )
+    bench.step(20, usage(0, lease="l4"), *strangers)
+
+    found = {q.record: q.code for q in bench.quarantined()}
+    assert found == {
+        "l1/n/1/0": "unknown_team",
+        "l2/n/1/0": "unknown_pool",
+        "l3/n/1/0": "unknown_market",
+        "l4/n/1/0": "rejected_late",
+    }
 
 
 def test_use_of_a_market_of_which_nothing_was_ever_heard_is_quarantined() -> None:

@@ -105,6 +105,8 @@ def steady_use(seed: int, bench: Bench) -> None:
                 lease=lease,
                 seq=numbers[lease],
                 minutes=draw.choice((1,) * 20 + (2,)),
+                running_ms=draw.choice((None, MINUTE_MS, draw.randrange(2 * MINUTE_MS))),
+                busy_ms=draw.choice((None, 0, draw.randrange(MINUTE_MS))),
                 **leases[lease],
             )
             late = draw.choice((0,) * 12 + (1, 6))

@@ -145,6 +145,7 @@ def charge(
     team: str = "t1",
     of_pool: str = "p",
     job: str = "j",
+    market: str = "m",
     length_ms: int = 1,
     macc: int = 1,
     price: int | None = None,
@@ -160,13 +161,14 @@ def charge(
     else:
         tariff = PPM
     amount = ((price or 0) - (previous or 0)) * tariff * macc * length_ms
-    key = digest_of("test", team, job, str(start_ms), str(amount), str(price), str(corrects))
+    names = (team, job, market, work_class.value)
+    key = digest_of("test", *names, str(start_ms), str(amount), str(price), str(corrects))
     return emit(
         ChargeRated(
             team=team,
             pool=of_pool,
             job=job,
-            market="m",
+            market=market,
             lease="l",
             node="n",
             attempt=0,

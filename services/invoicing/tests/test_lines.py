@@ -1,21 +1,11 @@
-"""Lines of invoices: whole amounts by largest remainder, and how many there may be."""
+"""Lines of invoices: their sums, and whole amounts by largest remainder."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walras_contracts.invoices import LINES_MAX, InvoiceLineKind
-from walras_invoicing.lines import (
-    WITHOUT_JOBS,
-    WITHOUT_PRICES,
-    WITHOUT_TEAMS,
-    Line,
-    LineBook,
-    LineKey,
-    amounts_micro,
-    as_events,
-    carries,
-)
+from walras_contracts.invoices import InvoiceLineKind
+from walras_invoicing.lines import Line, LineBook, LineKey, amounts_micro, carries
 from walras_invoicing.rounding import UNITS_PER_MICRO, rounded_micro, shared_out
 from walras_runtime.errors import InvariantBrokenError
 
@@ -98,46 +88,19 @@ def test_whole_amounts_always_sum_to_what_is_payable(lines: list[tuple[str, int]
             assert amount == rounded_micro(item.numerator)
 
 
-def test_too_many_prices_are_left_out_then_too_many_jobs_and_the_sums_stay() -> None:
-    book = LineBook()
-    for price in range(LINES_MAX):
-        book.add(key(price=price), line(price))
-    assert not book.bound(WITHOUT_JOBS)
-    book.add(key(price=LINES_MAX), line(LINES_MAX))
-    assert book.bound(WITHOUT_JOBS)
-    assert (book.detail, len(book.lines)) == (WITHOUT_PRICES, 1)
-    (only,) = book.lines.values()
-    assert (only.macc_ms, only.charges) == (LINES_MAX + 1, LINES_MAX + 1)
-    assert book.numerator == only.numerator == LINES_MAX * (LINES_MAX + 1) // 2
-
-    for number in range(LINES_MAX):
-        book.add(key(job=f"j{number}", price=7), line(1))
-    assert book.bound(WITHOUT_JOBS)
-    assert [item.job for item in book.lines] == [None]
-    assert sum(e.charges for e in as_events(book.ordered(), [0])) == 2 * LINES_MAX + 1
-
-
-def test_a_pools_lines_leave_out_the_teams_at_last() -> None:
-    book = LineBook()
-    for number in range(LINES_MAX + 1):
-        book.add(key(job=None)._replace(team=f"t{number}"), line(1))
-    assert book.bound(WITHOUT_TEAMS)
-    ((name, item),) = book.ordered()
-    assert (name.team, item.charges) == (None, LINES_MAX + 1)
-
-
 def test_lines_come_back_from_the_state_topic_as_they_were() -> None:
     book = LineBook()
     book.add(key("correction", None, None), line(-5))
     book.add(key(price=3), line(9))
     book.add(key(price=4), line(9))
     book.add(key(price=4), Line(0, 1, -1, 0, -9))
+    book.add(LineKey("usage", "t", None, None, None, None, None), line(7))
     again = LineBook()
     for name, value in book.take_changes():
         if value is not None:
             again.load(name, value)
     assert again.lines == book.lines
-    assert len(again.lines) == 2
+    assert len(again.lines) == 3
     assert [*book.take_changes()] == []
 
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -73,6 +74,14 @@ def test_grace_and_approval_are_those_in_force_when_the_period_starts() -> None:
     first, second = made.period(START_MS), made.period(START_MS + DAY_MS)
     assert (first.due_ms - first.end_ms, first.terms.approval) == (5, False)
     assert (second.due_ms - second.end_ms, second.terms.approval) == (9, True)
+
+
+@pytest.mark.parametrize("zone", [*ZONES, "Pacific/Kiritimati"])
+@pytest.mark.parametrize("kind", [*BillingPeriod])
+def test_the_first_period_begins_where_market_time_does(zone: str, kind: BillingPeriod) -> None:
+    for made in (calendar(change(1, 0, zone=zone, period=kind.value)), calendar()):
+        assert made.period(0).start_ms == 0
+        assert made.period(made.period(0).end_ms - 1) == made.period(0)
 
 
 @given(

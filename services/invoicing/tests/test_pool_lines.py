@@ -11,7 +11,8 @@ from services.invoicing.tests.invoicing_bench import HOUR_MS, Bench, charge, poo
 from walras_contracts.invoices import InvoiceLine, InvoicePublished, InvoiceState
 from walras_invoicing import lines
 
-LEAVES_OUT = ({"job"}, {"job", "price_micro"}, {"job", "price_micro", "team"})
+FURTHER = ("price_micro", "team", "period_start_ms", "work_class", "market")
+LEAVES_OUT = [{"job", *FURTHER[:count]} for count in range(len(FURTHER) + 1)]
 NAMES = ("kind", "team", "job", "market", "work_class", "price_micro", "period_start_ms")
 Sums = tuple[int, int, int, int, int, int]
 """First and last ms, macc·ms, charges, numerator, µcr."""
@@ -83,7 +84,8 @@ def test_stories_have_pools_of_each_detail(monkeypatch: pytest.MonkeyPatch) -> N
     for seed in range(4):
         monkeypatch.setattr(lines, "LINES_MAX", 4)
         seen |= check_pools(told(seed), 4)
-    assert seen == {1, 2, 3}
+    assert {1, 2, 3} <= seen
+    assert max(seen) > 3, "a pool without periods"
 
 
 def test_canary_a_pool_that_leaves_out_more_than_it_must_is_seen(

@@ -27,39 +27,6 @@ def test_pieces_cover_an_interval_exactly_and_cross_no_boundary(start: int, leng
     assert all(a // SETTLEMENT_MS == (b - 1) // SETTLEMENT_MS for a, b in cut)
 
 
-@settings(deadline=None, max_examples=100)
-@given(
-    seq=st.integers(0, NUMBER_MAX),
-    start_ms=st.integers(0, 10**12),
-    length=st.integers(1, 10**9),
-    limit=st.one_of(st.none(), st.just(0), st.integers(1, 10**12)),
-    work_class=st.sampled_from(WorkClass),
-)
-def test_usage_from_a_template_is_the_events_own_payload(
-    seq: int, start_ms: int, length: int, limit: int | None, work_class: WorkClass
-) -> None:
-    first = UsageMetered(
-        lease="seq.0.start_ms",
-        node="n-1",
-        attempt=0,
-        seq=0,
-        team="seq",
-        pool="0",
-        job="end_ms.1",
-        market="a",
-        quantity_macc=1,
-        start_ms=0,
-        end_ms=1,
-        work_class=work_class,
-        billable=work_class is WorkClass.MARKET,
-        limit_micro=limit,
-        tariff_ppm=0,
-    )
-    event = first.model_copy(update={"seq": seq, "start_ms": start_ms, "end_ms": start_ms + length})
-
-    assert UsageTemplate(first).output(seq, start_ms, start_ms + length) == emit(event)
-
-
 def test_a_lease_runs_as_long_as_it_says_and_ends_to_the_millisecond() -> None:
     bench = Bench()
     bench.step(0, emit(part()))

@@ -1,4 +1,4 @@
-"""The audit: charges, ledger, balances and invoices recomputed from what they are made of.
+"""The audit: charges, ledger, wallets, budgets, invoices recomputed from what they are made of.
 
 Nothing here knows the services that are audited: the rules are written down a second time, as plain
 as they can be, from `docs/audit.md`.

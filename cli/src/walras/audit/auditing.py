@@ -1,11 +1,14 @@
 """The audit: a log in, a report out."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 
 from walras.audit.account_invoices import AccountInvoices, InvoiceGround
 from walras.audit.audit_rules import AuditRules
+from walras.audit.budget_records import compare_alerts, compare_budgets
+from walras.audit.expected_budgets import BudgetInputs, ExpectedBudgets
 from walras.audit.expected_ledger import CREDIT, INCOME, USAGE, ExpectedLedger, LedgerRow
+from walras.audit.home_pools import HomePools
 from walras.audit.incomes import Accounts
 from walras.audit.invoice_periods import InvoicePeriods
 from walras.audit.invoice_revisions import InvoiceBook, read_invoices
@@ -16,7 +19,9 @@ from walras.audit.ledger_lines import (
     read_ledger,
 )
 from walras.audit.log_view import (
+    ALERTS,
     AUDITED_TOPICS,
+    BUDGETS,
     INVOICES,
     NO_BARRIER,
     AuditError,
@@ -24,6 +29,7 @@ from walras.audit.log_view import (
     Entry,
     MemoryAuditLog,
 )
+from walras.audit.memberships import Memberships
 from walras.audit.partition_audit import Ground, Outcome, PartitionAudit
 from walras.audit.pool_invoices import audit_pools
 from walras.audit.price_book import PriceBook
@@ -89,12 +95,14 @@ class _Audit:
         )
         clock = read_clock(log, last)
         report.barrier, report.market_time_ms = last, clock.times_ms[last]
+        accounts = self._accounts(last)
         ground = Ground(
             log,
             clock,
             self._rules,
             self._prices(last),
-            self._accounts(last),
+            accounts,
+            Memberships(accounts, clock),
             report,
             self._tell,
         )
@@ -109,7 +117,9 @@ class _Audit:
             must.run(outcome.amounts)
             ledgers.append(must)
             found = read_ledger(self._read("ledger", partition, last), partition, report)
-            self._settle(must, found, partition, last)
+            homes = HomePools(ground.members, must, outcome.rated, must.is_mine)
+            self._settle(must, homes, found, partition, last)
+            self._budgets(ground, (must, homes), outcome, partition)
             if invoices is not None:
                 _audit_accounts(invoices, outcome, partition, len(partitions))
             for row in found:
@@ -123,7 +133,12 @@ class _Audit:
         return report
 
     def _settle(
-        self, must: ExpectedLedger, found: list[LedgerRow], partition: int, last: int
+        self,
+        must: ExpectedLedger,
+        homes: HomePools,
+        found: list[LedgerRow],
+        partition: int,
+        last: int,
     ) -> None:
         report = self._report
         for (team, pool, kind), total in must.totals.items():
@@ -131,7 +146,29 @@ class _Audit:
                 sign = 1 if kind == USAGE else -1
                 report.account(team, pool).posted += sign * total.posted_numerator
         compare_ledger(must.entries, found, partition, report)
-        compare_balances(self._read("balances", partition, last), found, must, partition, report)
+        balances = self._read("balances", partition, last)
+        compare_balances(balances, found, (must, homes), partition, report)
+
+    def _budgets(
+        self,
+        ground: Ground,
+        wallets: tuple[ExpectedLedger, HomePools],
+        outcome: Outcome,
+        partition: int,
+    ) -> None:
+        """Compare budgets and alerts of a partition."""
+        ledger, homes = wallets
+        lines: dict[str, list[Line]] = defaultdict(list)
+        for (team, _), held in outcome.lines.items():
+            if team in ground.members.budgeted:
+                lines[team] += held
+        inputs = BudgetInputs(
+            *(ground.members, homes, ledger, ground.book, ground.clock), lines, outcome.unrated
+        )
+        told, last = ExpectedBudgets(inputs).run(), ground.clock.last
+        budgets, alerts = (self._read(topic, partition, last) for topic in (BUDGETS, ALERTS))
+        compare_budgets(budgets, told.records, partition, self._report)
+        compare_alerts(alerts, told.alerts, partition, self._report)
 
     def _read(self, topic: str, partition: int, last: int) -> Iterator[tuple[int, Entry]]:
         for step, entry in records(self._log, topic, partition, last):

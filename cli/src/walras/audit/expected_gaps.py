@@ -13,11 +13,15 @@ NEVER: Final = "never"
 
 @dataclass(frozen=True, slots=True)
 class GapReport:
-    """A report, and of numbers that never come the record before them, where there is one."""
+    """A report; of numbers that never come also the record before them, where there is one.
+
+    ``team`` is that of the record that came, or of the one behind the numbers.
+    """
 
     numbers: Numbers
     ended: str
     step: int
+    team: str
     before: Use | None = None
 
 
@@ -44,7 +48,11 @@ def expected_gaps(uses: Sequence[Use], settled: dict[int, int]) -> list[GapRepor
             lost = [numbers for numbers in missing if numbers[1] <= number]
             missing = missing[len(lost) :]
             found += [
-                GapReport(numbers, NEVER, step, by_number.get(numbers[0] - 1)) for numbers in lost
+                GapReport(
+                    *(numbers, NEVER, step, by_number[numbers[1]].team),
+                    by_number.get(numbers[0] - 1),
+                )
+                for numbers in lost
             ]
             continue
         if highest is not None and settled.get(highest, step) < step:
@@ -52,7 +60,8 @@ def expected_gaps(uses: Sequence[Use], settled: dict[int, int]) -> list[GapRepor
             missing, highest = [], None
         expected = 0 if highest is None else highest + 1
         if number < expected:
-            found.append(GapReport((number, number + 1), FILLED, step))
+            team = by_number[number].team
+            found.append(GapReport((number, number + 1), FILLED, step, team))
             missing = [
                 part
                 for first, end in missing

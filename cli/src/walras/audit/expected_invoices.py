@@ -4,11 +4,15 @@ A charge is cut at the borders of periods; each part belongs to its own. Up to t
 period is due its charges change the draft; what comes later is a correction on the invoice of the
 period that is running. A voided invoice's lines go there too, as they are. An invoice that has too
 many lines after a step leaves something out of them from then on.
+
+What a correction takes back from a draft is on it: its charge came before and was placed by the
+same calendar (:mod:`walras.audit.invoice_periods`). Invoicing has a rule for drafts that lack it,
+which nothing that billing charges can reach.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from walras.audit.charge_parts import Part, parts_of
 from walras.audit.invoice_periods import InvoicePeriods, Period
@@ -19,28 +23,21 @@ from walras_contracts.identifiers import digest_of
 from walras_contracts.invoices import LINES_MAX
 
 USAGE, CORRECTION, CREDIT, UNBILLED = "usage", "correction", "credit", "unbilled"
-DETAILS: Final = (
-    frozenset[str](),
-    frozenset({"price_micro"}),
-    frozenset({"price_micro", "job"}),
-    frozenset({"price_micro", "job", "team"}),
-)
-"""What lines leave out where there would be too many of them otherwise, step by step."""
-TEAM_DETAIL: Final = 2
-POOL_DETAIL: Final = 3
-"""The most that the lines of a team's and of a pool's invoice leave out."""
+OF_TEAM: Final = ("price_micro", "job", "period_start_ms", "work_class", "market")
+"""What the lines of a team's invoice leave out, one after the other, until they are few enough."""
+OF_POOL: Final = ("price_micro", "job", "team", "period_start_ms", "work_class", "market")
 
 
 class LineKey(NamedTuple):
-    """What the charges of an invoice line have in common."""
+    """What the charges of an invoice line have in common; None: left out, or there is none."""
 
     kind: str
     team: str | None
     job: str | None
-    market: str
-    work_class: str
+    market: str | None
+    work_class: str | None
     price_micro: int | None
-    period_start_ms: int
+    period_start_ms: int | None
 
 
 @dataclass(slots=True)
@@ -84,7 +81,7 @@ def exact_sum(lines: Iterable[tuple[LineKey, Sums]]) -> Exact:
 
 @dataclass(slots=True)
 class Content:
-    """The lines of an invoice; they leave out ``DETAILS[detail]``, for good."""
+    """The lines of an invoice; a team's leave out the first ``detail`` names, for good."""
 
     invoice_id: str
     period: Period
@@ -123,34 +120,29 @@ def add_line(lines: Lines, key: LineKey, line: Sums) -> None:
         del lines[key]
 
 
-def coarse(key: LineKey, without: frozenset[str]) -> LineKey:
+def coarse(key: LineKey, left_out: tuple[str, ...]) -> LineKey:
     """Return a key with something left out of it."""
-    if not without:
-        return key
-    return key._replace(
-        price_micro=None if "price_micro" in without else key.price_micro,
-        job=None if "job" in without else key.job,
-        team=None if "team" in without else key.team,
-    )
+    nothing: dict[str, Any] = dict.fromkeys(left_out)
+    return key._replace(**nothing) if nothing else key
 
 
-def few_enough(lines: Lines, detail: int, coarsest: int) -> tuple[Lines, int]:
+def few_enough(lines: Lines, detail: int, names: tuple[str, ...]) -> tuple[Lines, int]:
     """Return lines that leave out more until there are few enough, and how much they leave out.
 
     Parameters
     ----------
     lines
-        Lines that leave out ``DETAILS[detail]``.
+        Lines that leave out the first so many names.
     detail
-        What they leave out.
-    coarsest
-        What is left out at most.
+        How many they leave out.
+    names
+        What can be left out, in order: `OF_TEAM` or `OF_POOL`.
     """
-    while len(lines) > LINES_MAX and detail < coarsest:
+    while len(lines) > LINES_MAX and detail < len(names):
         detail += 1
         finer, lines = lines, {}
         for key, line in finer.items():
-            add_line(lines, coarse(key, DETAILS[detail]), line)
+            add_line(lines, coarse(key, names[:detail]), line)
     return lines, detail
 
 
@@ -193,7 +185,7 @@ class TeamInvoices:
             if name in self.invoices:
                 self._void(number, self.invoices[name])
         for content in self._grown.values():
-            content.lines, content.detail = few_enough(content.lines, content.detail, TEAM_DETAIL)
+            content.lines, content.detail = few_enough(content.lines, content.detail, OF_TEAM)
         self._grown.clear()
 
     def _place(self, number: int, period: Period) -> tuple[Content, bool]:
@@ -252,7 +244,7 @@ class TeamInvoices:
             self._add(running, key._replace(kind=kind, price_micro=price), line)
 
     def _add(self, content: Content, key: LineKey, sums: Sums) -> None:
-        add_line(content.lines, coarse(key, DETAILS[content.detail]), sums)
+        add_line(content.lines, coarse(key, OF_TEAM[: content.detail]), sums)
         self._grown[content.invoice_id] = content
 
 

@@ -127,6 +127,10 @@ class ExpectedLedger:
         self.entries: list[LedgerRow] = []
         self.boundaries: list[tuple[int, int]] = []
         """Each settled boundary with the step that settled it."""
+        self.begin_ms = 0
+        """The boundary behind which the first step was; nothing was earned before it."""
+        self.earned_since: dict[Account, int] = {}
+        """The step that settled the first income of an account, be it 0."""
         self.is_bounded = False
         """Whether a running total of incomes had to be rounded to 10⁻¹⁸ µcr."""
 
@@ -145,7 +149,7 @@ class ExpectedLedger:
                 self.totals[team, pool, kind].exact += Fraction(numerator, RATE_DENOMINATOR)
             due_ms = (time_ms - self._rules.price_grace_ms) // SETTLEMENT_MS * SETTLEMENT_MS
             if settled_ms is None:
-                settled_ms = due_ms
+                settled_ms = self.begin_ms = due_ms
             kinds: tuple[str, ...] = (INCOME, USAGE, CREDIT)
             while settled_ms < due_ms:
                 self._earn(settled_ms, settled_ms + SETTLEMENT_MS, step)
@@ -158,9 +162,10 @@ class ExpectedLedger:
         earned: dict[Account, Fraction] = defaultdict(Fraction)
         for document, hours in self._accounts.pool_spans(start_ms, end_ms, step):
             for team, amount in shares(document, hours):
-                if self._is_mine(team):
+                if self.is_mine(team):
                     earned[team, document["pool"]] += amount
         for (team, pool), amount in earned.items():
+            self.earned_since.setdefault((team, pool), step)
             total = self.totals[team, pool, INCOME]
             exact = total.exact + amount
             total.exact = bounded(exact)
@@ -192,7 +197,7 @@ class ExpectedLedger:
         found: dict[str, tuple[str, Fraction]] = {}
         for document in self._accounts.pools_at(boundary_ms, step):
             for team, earned in shares(document, hours):
-                if self._is_mine(team):
+                if self.is_mine(team):
                     found.setdefault(team, (document["pool"], earned))
         return {team: (pool, int(most)) for team, (pool, most) in found.items() if most > 0}
 
@@ -207,7 +212,8 @@ class ExpectedLedger:
             self.entries.append(row)
             self.wallets[team] += row.wallet_micro
 
-    def _is_mine(self, team: str) -> bool:
+    def is_mine(self, team: str) -> bool:
+        """Whether a team is of this partition."""
         found = self._mine.get(team)
         if found is None:
             partition, partitions = self._place

@@ -9,6 +9,8 @@ from walras.audit.audit_rules import AuditRules
 from walras.audit.log_view import AuditError, Entry
 from walras.audit.rows import DAY_MS, Span, without
 from walras.audit.steps import Clock
+from walras.audit.usage_form import said_by
+from walras.audit.usage_verdicts import Refused
 from walras_contracts.registry import UndecodableError, UnknownVersionError, decode_inner
 from walras_contracts.work import DrainState, DrainStatusChanged
 
@@ -28,13 +30,13 @@ class GivenBack(NamedTuple):
 class FailedDrains:
     """All failed drains of a partition.
 
-    ``refused``: by offset, key, code and step of those whose times cannot be right.
+    ``refused``: by offset, those whose times cannot be right.
     """
 
     of_lease: dict[tuple[str, str], list[GivenBack]] = field(
         default_factory=lambda: defaultdict(list)
     )
-    refused: dict[int, tuple[str, str, int]] = field(default_factory=dict)
+    refused: dict[int, Refused] = field(default_factory=dict)
 
 
 def read_drains(
@@ -66,7 +68,7 @@ def read_drains(
         if code is None:
             by_step[step].append(event)
         else:
-            found.refused[entry.offset] = entry.key, code, step
+            found.refused[entry.offset] = Refused(entry.key, code, step, said_by(entry))
     for step in sorted(by_step):
         for event in sorted(by_step[step], key=_order):
             held = found.of_lease[event.team, event.lease]

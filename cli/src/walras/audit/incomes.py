@@ -25,8 +25,9 @@ class Accounts:
 
     def __init__(self) -> None:
         self._held: dict[str, list[Version]] = defaultdict(list)
-        self._since: dict[str, dict[int, int]] = defaultdict(dict)
-        """By team, the earliest time from which a document names it, by the step that told it."""
+        self._since: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        """By kind and name, of teams and pools, the earliest time from which a document names it,
+        by the step that told it."""
 
     def put(self, event: dict[str, Any], step: int) -> None:
         """Take a version; the last of a number counts."""
@@ -39,8 +40,9 @@ class Accounts:
         held.append(Version(event["effective_ms"], event["version"], step, document))
         held.sort(key=_by_effect)
         if document["kind"] == "pool":
-            for team in document["teams"]:
-                since = self._since[team["team"]]
+            names = [("team", team["team"]) for team in document["teams"]]
+            for name in (("pool", document["pool"]), *names):
+                since = self._since[name]
                 since[step] = min(since.get(step, event["effective_ms"]), event["effective_ms"])
 
     def pool_spans(
@@ -70,6 +72,12 @@ class Accounts:
         document = self._at("platform", at_ms, step) or {}
         return int(document.get("max_balance_hours", DEFAULT_BALANCE_HOURS))
 
+    def pool_versions(self) -> Iterator[Version]:
+        """Yield all versions of the documents of all pools."""
+        for entity, held in sorted(self._held.items()):
+            if entity.startswith("pool/"):
+                yield from held
+
     def versions_of(self, pool: str) -> list[tuple[int, dict[str, Any]]]:
         """Return the documents of a pool, each with from when it counts."""
         held = self._held.get(f"pool/{pool}", [])
@@ -77,14 +85,19 @@ class Accounts:
 
     def names_team(self, team: str, at_ms: int, step: int) -> bool:
         """Whether a document known by a step counted at a time, or before it, and names a team."""
-        return any(
-            known <= step and since_ms <= at_ms
-            for known, since_ms in self._since.get(team, {}).items()
-        )
+        return self._is_named("team", team, at_ms, step)
+
+    def names_pool(self, pool: str, at_ms: int, step: int) -> bool:
+        """Whether a document of a pool that is known by a step counted at a time, or before it."""
+        return self._is_named("pool", pool, at_ms, step)
 
     def names_market(self, market: str, step: int) -> bool:
         """Whether a market had a document by a step."""
         return any(version.step <= step for version in self._held.get(f"market/{market}", ()))
+
+    def _is_named(self, kind: str, name: str, at_ms: int, step: int) -> bool:
+        since = self._since.get((kind, name), {})
+        return any(known <= step and since_ms <= at_ms for known, since_ms in since.items())
 
     def _at(self, entity: str, at_ms: int, step: int) -> dict[str, Any] | None:
         known = [v for v in self._held[entity] if v.step <= step and v.effective_ms <= at_ms]

@@ -3,15 +3,22 @@
 The first document's terms count from the beginning. A change of zone or period counts from the end
 of the period in which it takes effect; the first new period is cut so that it starts there. Grace
 and approval of a period are those that count when it starts.
+
+All documents are read first. Invoicing knows them only as they come, and an invoice that exists
+keeps the terms it began with; but a document takes effect when it comes or later, and use of a pool
+counts from its first document on, so what comes later says the same of every period with use in it.
 """
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from walras.audit.incomes import Accounts
 from walras_contracts.accounts import BillingTerms
 from walras_contracts.calendar_periods import period_of
+
+ALWAYS_MS: Final = 0
+"""Market time has no instant before it."""
 
 
 class Period(NamedTuple):
@@ -80,11 +87,11 @@ class InvoicePeriods:
         versions = [
             (effective_ms, BillingTerms.model_validate(_terms(document)))
             for effective_ms, document in self._accounts.versions_of(pool)
-        ] or [(-1, BillingTerms())]
-        eras = [_Era(-1, versions[0][1])]
+        ] or [(ALWAYS_MS, BillingTerms())]
+        eras = [_Era(ALWAYS_MS, versions[0][1])]
         for effective_ms, terms in versions[1:]:
             if effective_ms == versions[0][0]:
-                eras = [_Era(-1, terms)]
+                eras = [_Era(ALWAYS_MS, terms)]
                 continue
             if effective_ms <= eras[-1].from_ms:
                 # What was to come has not begun, and never will.

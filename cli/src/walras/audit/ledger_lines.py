@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from walras.audit.expected_ledger import (
     CREDIT,
@@ -13,8 +13,10 @@ from walras.audit.expected_ledger import (
     ExpectedLedger,
     LedgerRow,
 )
+from walras.audit.home_pools import HomePools
 from walras.audit.incomes import Accounts
 from walras.audit.log_view import Entry
+from walras.audit.price_book import NO_STEP
 from walras.audit.report import AuditReport
 from walras.audit.rows import SETTLEMENT_MS, UnreadableError, contract_document, document_of
 from walras.audit.steps import Clock
@@ -116,23 +118,39 @@ def subject_of(row: LedgerRow) -> str:
 def compare_balances(
     given: Iterable[tuple[int, Entry]],
     ledger: list[LedgerRow],
-    must: ExpectedLedger,
+    must: tuple[ExpectedLedger, HomePools],
     partition: int,
     report: AuditReport,
 ) -> None:
     """Compare the balances of a partition with the fold of the entries on the log.
 
     Those that compaction removed are not there to be compared; the last of each team must be.
+
+    Parameters
+    ----------
+    given
+        Its balances, with their steps.
+    ledger
+        Its entries on the log.
+    must
+        Which boundaries were settled when, and the pools that wallets name.
+    partition
+        Where it is.
+    report
+        Told of what differs.
     """
-    told: dict[int, list[tuple[int, str, dict[str, int]]]] = defaultdict(list)
+    expected, homes = must
+    settled = dict(expected.boundaries)
+    told: dict[int, list[tuple[int, str, dict[str, Any]]]] = defaultdict(list)
     for _, entry in given:
         if entry.value is None:
             continue
         where = f"{BALANCES}/{partition}@{entry.offset}"
         try:
             body = contract_document(entry, BalancePublished)
-            amounts = {name: body[name] for name in (*BALANCE_OF.values(), "wallet_micro")}
-            told[body["boundary_ms"]].append((entry.offset, body["team"], amounts))
+            said = {name: body[name] for name in (*BALANCE_OF.values(), "wallet_micro", "pool")}
+            said["key"] = entry.key
+            told[body["boundary_ms"]].append((entry.offset, body["team"], said))
         except UnreadableError as error:
             report.add("unreadable", where, entry.key, "a balance", repr(error))
     posted: dict[int, list[LedgerRow]] = defaultdict(list)
@@ -143,17 +161,19 @@ def compare_balances(
     for boundary_ms in sorted(told.keys() | posted.keys()):
         for row in posted.get(boundary_ms, ()):
             _fold(fold[row.team], row)
-        for offset, team, amounts in told.get(boundary_ms, ()):
+        for offset, team, said in told.get(boundary_ms, ()):
             report.counts["balances"] += 1
             last[team] = boundary_ms
             where = f"{BALANCES}/{partition}@{offset}"
-            for name, amount in amounts.items():
-                if amount != fold[team][name]:
+            names = {"pool": homes.pool(team, settled.get(boundary_ms, NO_STEP)), "key": team}
+            for name, found in said.items():
+                one = names[name] if name in names else fold[team][name]
+                if one != found:
                     subject = f"{name} of {team} at {boundary_ms}"
-                    report.add("balance_differs", where, subject, fold[team][name], amount)
+                    report.add("balance_differs", where, subject, one, found)
     for team in sorted(fold):
-        if must.boundaries and last.get(team) != must.boundaries[-1][0]:
-            boundary_ms = must.boundaries[-1][0]
+        if expected.boundaries and last.get(team) != expected.boundaries[-1][0]:
+            boundary_ms = expected.boundaries[-1][0]
             where = f"{BALANCES}/{partition}"
             report.add("balance_missing", where, team, boundary_ms, last.get(team, "none"))
 

@@ -11,7 +11,11 @@ from walras_runtime.memory.log import MemoryLog
 
 INPUT_TOPICS: Final = ("usage", "prices", "accounts", "drain.status")
 """What everything is computed from."""
-BILLING_TOPICS: Final = ("charges", "charges.pending", "usage.quarantined", "ledger", "balances")
+BUDGETS: Final = "budgets"
+ALERTS: Final = "budgets.alerts"
+BILLING_TOPICS: Final = (
+    *("charges", "charges.pending", "usage.quarantined", "ledger", "balances", BUDGETS, ALERTS),
+)
 INVOICES: Final = "invoices"
 AUDITED_TOPICS: Final = (*INPUT_TOPICS, *BILLING_TOPICS, INVOICES)
 NO_BARRIER: Final = -1

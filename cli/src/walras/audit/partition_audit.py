@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from walras.audit.audit_rules import AuditRules
+from walras.audit.budget_windows import Unrated
 from walras.audit.charge_lines import (
     compare_coverage,
     compare_lines,
@@ -18,11 +19,13 @@ from walras.audit.expected_ledger import CREDIT, USAGE, Account
 from walras.audit.failed_drains import read_drains
 from walras.audit.incomes import Accounts
 from walras.audit.log_view import AuditLog, Entry
+from walras.audit.memberships import Memberships
 from walras.audit.price_book import PriceBook
 from walras.audit.quarantine import (
     NEVER_PRICED,
     OVERLAP,
     Quarantine,
+    compare_gaps,
     compare_records,
     compare_spans,
     read_quarantine,
@@ -36,7 +39,6 @@ from walras.audit.steps import Clock, records
 from walras.audit.usage_verdicts import Judge, Refused, Verdicts
 
 AT_THE_END: Final = 2**62
-Reports = list[tuple[tuple[int, int], str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Ground:
     rules: AuditRules
     book: PriceBook
     accounts: Accounts
+    members: Memberships
     report: AuditReport
     tell: Callable[[int], None]
     """Told of records that were read."""
@@ -57,7 +60,9 @@ class Ground:
 class Outcome:
     """What a partition must have: amounts by step, lines by team and pool, use that came too late.
 
-    A line that is on the log carries its offset there, one that is missing comes last.
+    A line that is on the log carries its offset there, one that is missing comes last. ``rated``:
+    of each team the step that rated its first use, and the pool of that. ``unrated``: of teams with
+    budgets, use while it has no price.
     """
 
     amounts: dict[int, list[tuple[Account, str, int]]] = field(
@@ -65,6 +70,8 @@ class Outcome:
     )
     lines: dict[Account, list[Line]] = field(default_factory=lambda: defaultdict(list))
     rejected: dict[Account, list[tuple[int, int]]] = field(default_factory=dict)
+    rated: dict[str, tuple[int, str]] = field(default_factory=dict)
+    unrated: dict[str, list[Unrated]] = field(default_factory=lambda: defaultdict(list))
 
 
 class PartitionAudit:
@@ -85,7 +92,7 @@ class PartitionAudit:
         self._outcome.rejected = quarantine.rejected_late()
         drains = read_drains(self.read("drain.status"), partition, ground.clock, ground.rules)
         judge = Judge(ground.clock, ground.rules, ground.accounts, ground.book)
-        verdicts = judge.judge(self.read("usage"), partition)
+        verdicts = judge.judge(self.read("usage"), self._place)
         sources = SourceAudit(self._rating, drains, ground.clock, ground.rules)
         lines = read_lines(self.read("charges"), self._place, report)
         pending = read_pending(self.read("charges.pending"), partition, report)
@@ -129,37 +136,31 @@ class PartitionAudit:
                 for use in outcome.counted.repeated:
                     report.counts["repeated"] += 1
                     report.macc_ms["repeated"] += use.macc * (use.end_ms - use.start_ms)
-                told = [(gap.numbers, gap.ended, gap.step) for gap in outcome.gaps]
-                self._compare_gaps(source, told, quarantine)
+                compare_gaps(quarantine, source, outcome.gaps, self._partition, report)
                 yield outcome
         for source in sorted(quarantine.gaps):
-            self._compare_gaps(source, [], quarantine)
-
-    def _compare_gaps(self, source: str, must: Reports, quarantine: Quarantine) -> None:
-        told = quarantine.gaps.pop(source, [])
-        found = sorted((numbers, ended, step) for numbers, ended, step, _ in told)
-        if sorted(must) != found:
-            where = f"{QUARANTINED}/{self._partition}" + (f"@{told[0][3]}" if told else "")
-            self._ground.report.add("gap_differs", where, source, sorted(must), found)
+            compare_gaps(quarantine, source, [], self._partition, report)
 
     def _compare(
         self, must: RatedUse, found: list[Line], waiting: list[Span], quarantine: Quarantine
     ) -> None:
         """Compare one record with what is on the log of it, and keep what it must have."""
         use, rated, report = must.use, must.rated, self._ground.report
-        compare_spans(quarantine, (use, OVERLAP), must.taken, self._partition, report)
-        lost = length_ms(must.taken) * use.macc
+        self._follow(use, rated)
+        taken = must.taken
+        compare_spans(quarantine, (use, OVERLAP), must.lost, self._partition, report)
+        lost = length_ms(taken) * use.macc
         report.counts["usage"] += 1
         report.macc_ms[OVERLAP] += lost
         if rated is None:
             report.macc_ms["not_due"] += (use.end_ms - use.start_ms) * use.macc - lost
             compare_lines([], found, self._partition, report)
             return
-        given_up = joined([span for _, span in rated.given_up])
-        compare_spans(quarantine, (use, NEVER_PRICED), given_up, self._partition, report)
+        given_up = joined([part.span for part in must.given_up])
+        compare_spans(quarantine, (use, NEVER_PRICED), must.given_up, self._partition, report)
         lines = [*rated.lines(), *must.credits]
         compare_lines(lines, found, self._partition, report)
-        away = [*must.taken, *given_up]
+        away = [*taken, *given_up]
         compare_coverage(use, found, [*waiting, *away], self._partition, report)
         self._compare_sums(use, away, rated, found)
         offsets = {line.charge_id: line.offset for line in found}
@@ -180,6 +181,32 @@ class PartitionAudit:
         cost = cost_now(ground.book, use, spans, ground.rules, ground.clock.last)
         if cost != charged:
             ground.report.add("record_sum", where, use.key, cost, charged)
+
+    def _follow(self, use: Use, rated: Rated | None) -> None:
+        """Note since when a record is rated, and when it had no price."""
+        due = AT_THE_END if rated is None else rated.due
+        if rated is not None:
+            first = self._outcome.rated.get(use.team, (AT_THE_END, ""))
+            self._outcome.rated[use.team] = min(first, (due, use.pool))
+        if use.is_free or use.team not in self._ground.members.budgeted:
+            return
+        waits = [(use.arrival, due, (use.start_ms, use.end_ms))]
+        changes = [] if rated is None else rated.timeline
+        for number, (step, pieces) in enumerate(changes):
+            until = changes[number + 1][0] if number + 1 < len(changes) else AT_THE_END
+            waits += [
+                (step, until, (piece.start_ms, piece.end_ms))
+                for piece in pieces
+                if piece.price_micro is None
+            ]
+        self._outcome.unrated[use.team] += [
+            Unrated(
+                *(use.key, use.market, use.pool, use.limit_micro, use.tariff_ppm * use.macc),
+                *(span, since, until),
+            )
+            for since, until, span in waits
+            if since < until
+        ]
 
     def _keep(self, line: Line) -> None:
         kind, sign = (CREDIT, -1) if line.kind == CREDITED else (USAGE, 1)

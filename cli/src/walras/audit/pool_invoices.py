@@ -1,15 +1,14 @@
 """The invoices of pools: each sums up those of its teams over the same period.
 
 Its lines are those of the teams as they stand, with what they leave out, without jobs. Where these
-are too many, prices are left out, then teams.
+are too many, they leave out more: first prices, then teams.
 """
 
 from collections import Counter
 
 from walras.audit.account_invoices import InvoiceGround, PoolSum
 from walras.audit.expected_invoices import (
-    DETAILS,
-    POOL_DETAIL,
+    OF_POOL,
     Content,
     LineKey,
     coarse,
@@ -50,10 +49,10 @@ def _compare(ground: InvoiceGround, pool: str, revision: Revision) -> None:
     if invoice_id("pool", pool, "", period) != revision.invoice_id:
         report.add("invoice_unexpected", revision.where, revision.subject)
         return
-    lines, detail = few_enough(must.lines, 0, POOL_DETAIL)
+    lines, detail = few_enough(must.lines, 0, OF_POOL)
     halves: Counter[LineKey] = Counter()
     for key, count in must.halves.items():
-        halves[coarse(key, DETAILS[detail])] += count
+        halves[coarse(key, OF_POOL[:detail])] += count
     content = Content(revision.invoice_id, period, lines, must.rejected_late_macc_ms)
     compare_head(revision, content, (None, pool), report)
     compare_content(revision, content, halves, report)

@@ -74,6 +74,10 @@ class PriceBook:
         """Whether anything was told of a market by a step."""
         return any(self._told[market, at_ms].by(step) >= 0 for at_ms in self._times.get(market, ()))
 
+    def steps(self) -> set[int]:
+        """Return the steps that told something of any market."""
+        return {step for told in self._told.values() for step in told.steps}
+
     def _at(self, market: str, from_ms: int, said: Prices | Gap, step: int) -> None:
         told = self._told.get((market, from_ms))
         if told is None:
@@ -94,6 +98,11 @@ class PriceBook:
             else:
                 found.append(run)
         return found
+
+    def price(self, market: str, pool: str, at_ms: int, step: int) -> int | None:
+        """Return the price of a pool at an instant, as known by a step, however old it is."""
+        index = self._in_force(market, at_ms, step)
+        return self._said(market, pool, index, step, None)[0]
 
     def _parts(
         self, market: str, pool: str, span: tuple[int, int], step: int, max_age_ms: int | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from walras.audit.audit_rules import AuditRules
 from walras.audit.expected_charges import Forgets, Rated, Rating, Taken
@@ -10,22 +10,50 @@ from walras.audit.expected_credits import Crediting
 from walras.audit.expected_gaps import NEVER, GapReport, expected_gaps
 from walras.audit.failed_drains import FailedDrains, GivenBack
 from walras.audit.remembering import SourceMemory
-from walras.audit.rows import Line, Span, Use, joined
+from walras.audit.rows import Line, Span, Use, joined, without
 from walras.audit.source_numbers import Counted, Never, count_numbers
 from walras.audit.steps import Clock
 
 ROUNDS: Final = 20
 """So often verdicts are looked at again that depend on what was forgotten."""
+NO_RECORD: Final = -1
+
+
+class LostPart(NamedTuple):
+    """A part of a record that is not charged.
+
+    ``offset``: of the record that showed it, in the step of which it is told; `NO_RECORD`: time
+    did.
+    """
+
+    span: Span
+    offset: int
+    step: int
 
 
 @dataclass(slots=True)
 class RatedUse:
-    """A record with what it must have; ``rated`` None: it is not due yet."""
+    """A record with what it must have; ``rated`` None: it is not due yet.
+
+    ``lost``: what lower numbers and attempts claim of it, each instant by who showed it first.
+    """
 
     use: Use
-    taken: list[Span]
+    lost: list[LostPart]
     rated: Rated | None
     credits: list[Line] = field(default_factory=list)
+
+    @property
+    def taken(self) -> list[Span]:
+        """What others claim of it."""
+        return joined([part.span for part in self.lost])
+
+    @property
+    def given_up(self) -> list[LostPart]:
+        """What waited too long for a price."""
+        if self.rated is None:
+            return []
+        return [LostPart(span, NO_RECORD, step) for step, span in self.rated.given_up]
 
 
 @dataclass(slots=True)
@@ -110,17 +138,18 @@ class SourceAudit:
         latest_ms = max((use.end_ms for use in lower), default=-1)
         for use in uses:
             position = self._clock.step_at(use.end_ms + self._rules.price_grace_ms)
-            taken: list[Taken] = []
+            rivals: list[Use] = []
             if use.start_ms < latest_ms:
-                taken = [
-                    _taken(use, other, position)
+                rivals = [
+                    other
                     for other in lower
                     if other.start_ms < use.end_ms and use.start_ms < other.end_ms
                 ]
             lower.append(use)
             latest_ms = max(latest_ms, use.end_ms)
-            found = RatedUse(use, joined([take.span for take in taken]), None)
+            found = RatedUse(use, _lost(use, rivals), None)
             if position is not None:
+                taken = [_taken(use, other, position) for other in rivals]
                 rated = self._rating.rate(use, taken, position, _forgets(memory, use))
                 found.rated = rated
                 claims = [
@@ -136,16 +165,35 @@ class SourceAudit:
         return self._drains.of_lease.get((use.team, use.lease), ())
 
 
-def _taken(use: Use, other: Use, position: int | None) -> Taken:
+def _lost(use: Use, rivals: Sequence[Use]) -> list[LostPart]:
+    """Return what lower numbers and attempts take from a record; the later of both shows it."""
+    found: list[LostPart] = []
+    gone: list[Span] = []
+    for other in sorted(rivals, key=lambda other: max(_came(other), _came(use))):
+        later = max(use, other, key=_came)
+        parts = without([_common(use, other)], gone)
+        found += [LostPart(part, later.offset, later.arrival) for part in parts]
+        gone.append(_common(use, other))
+    return found
+
+
+def _common(use: Use, other: Use) -> Span:
+    return max(use.start_ms, other.start_ms), min(use.end_ms, other.end_ms)
+
+
+def _came(use: Use) -> tuple[int, int, int, int]:
+    """Sort the records of a lease on a node as they are looked at."""
+    return use.arrival, use.attempt, use.seq, use.offset
+
+
+def _taken(use: Use, other: Use, position: int) -> Taken:
     """Return what a record of lower number or attempt takes from one, and when it is corrected.
 
     It is corrected where it had been rated before the other came, or where both came in one step,
     too late, and this one was looked at first.
     """
-    span = (max(use.start_ms, other.start_ms), min(use.end_ms, other.end_ms))
-    is_first = (other.arrival, other.source, other.seq) < (use.arrival, use.source, use.seq)
-    was_rated = position is not None and position < other.arrival and not is_first
-    return Taken(other.arrival if was_rated else None, span)
+    was_rated = position < other.arrival and _came(use) < _came(other)
+    return Taken(other.arrival if was_rated else None, _common(use, other))
 
 
 def _forgets(memory: SourceMemory, use: Use) -> Forgets:

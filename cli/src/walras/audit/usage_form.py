@@ -6,12 +6,14 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from pydantic import ValidationError
 
 from walras.audit.log_view import Entry
-from walras.audit.rows import DAY_MS
+from walras.audit.rows import DAY_MS, RATE_DENOMINATOR
 from walras_contracts.identifiers import ID_PATTERN
 from walras_contracts.quantities import (
     LIMIT_MICRO_MAX,
     MACC_MAX,
     MARKET_TIME_MS_MAX,
+    MICRO_MAX,
+    MICRO_PER_HOUR_MAX,
     NUMBER_MAX,
     PPM,
 )
@@ -24,6 +26,9 @@ RANGES: Final = (
     ("limit_micro", LIMIT_MICRO_MAX),
     ("tariff_ppm", 1000 * PPM),
 )
+WEIGHT_MAX: Final = MICRO_MAX * RATE_DENOMINATOR // MICRO_PER_HOUR_MAX
+"""The most tariff_ppm × macc × ms of a record: at 10¹⁵ µcr an accelerator-hour it costs all that an
+entry of the ledger can say."""
 _ID: Final = re.compile(ID_PATTERN)
 
 
@@ -65,6 +70,11 @@ def form_code(entry: Entry) -> str:
     return found or "malformed"
 
 
+def size_code(tariff_ppm: int, macc: int, length_ms: int) -> str | None:
+    """Return that a record's use is more than amounts can say; None: it is not."""
+    return "out_of_range" if tariff_ppm * macc * length_ms > WEIGHT_MAX else None
+
+
 def _interval_code(body: dict[str, Any]) -> str | None:
     start_ms, end_ms = body.get("start_ms"), body.get("end_ms")
     if not all(value is None or _is_whole(value) for value in (start_ms, end_ms)):
@@ -94,8 +104,12 @@ def _amount_code(body: dict[str, Any]) -> str | None:
         values[name] = value
     if values["quantity_macc"] < 1:
         return "quantity_not_positive"
-    within = all(0 <= values[name] <= most for name, most in RANGES)
-    return None if within else "out_of_range"
+    if not all(0 <= values[name] <= most for name, most in RANGES):
+        return "out_of_range"
+    start_ms, end_ms = body.get("start_ms"), body.get("end_ms")
+    if not (_is_whole(start_ms) and _is_whole(end_ms)):
+        return None
+    return size_code(values["tariff_ppm"], values["quantity_macc"], end_ms - start_ms)
 
 
 def _class_code(value: bytes) -> str | None:

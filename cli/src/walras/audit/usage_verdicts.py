@@ -6,6 +6,7 @@ What the numbers of a source say of each other is judged in :mod:`walras.audit.s
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from sys import intern
 from typing import Final
 
@@ -15,11 +16,13 @@ from walras.audit.log_view import AuditError, Entry
 from walras.audit.price_book import PriceBook
 from walras.audit.rows import DAY_MS, Use
 from walras.audit.steps import Clock
-from walras.audit.usage_form import Said, form_code, said_by
+from walras.audit.usage_form import Said, form_code, said_by, size_code
+from walras_contracts.identifiers import partition_of
 from walras_contracts.registry import UndecodableError, UnknownVersionError, decode_inner
 from walras_contracts.work import UsageMetered
 
 USAGE_TYPES: Final = frozenset({UsageMetered.TYPE})
+_home = lru_cache(maxsize=65_536)(partition_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ class Verdicts:
 class Judge:
     """Judges usage records.
 
-    ``accounts`` and ``book`` tell which teams and markets there are.
+    ``accounts`` and ``book`` tell which teams, pools and markets there are.
     """
 
     clock: Clock
@@ -58,8 +61,15 @@ class Judge:
     accounts: Accounts
     book: PriceBook
 
-    def judge(self, given: Iterable[tuple[int, Entry]], partition: int) -> Verdicts:
-        """Return what becomes of the records of a partition, given with their steps.
+    def judge(self, given: Iterable[tuple[int, Entry]], place: tuple[int, int]) -> Verdicts:
+        """Return what becomes of the records of a partition.
+
+        Parameters
+        ----------
+        given
+            The records with their steps.
+        place
+            The partition, and how many there are.
 
         Raises
         ------
@@ -71,9 +81,9 @@ class Judge:
             try:
                 found = _read(entry, step)
             except UnknownVersionError as error:
-                where = f"{UsageMetered.TOPIC}/{partition}@{entry.offset}"
+                where = f"{UsageMetered.TOPIC}/{place[0]}@{entry.offset}"
                 raise AuditError(f"{where}: {error}") from error
-            code = found if isinstance(found, str) else self._code(found)
+            code = found if isinstance(found, str) else self._code(found, place)
             if code is None:
                 assert isinstance(found, Use)
                 verdicts.uses[found.source].append(found)
@@ -81,19 +91,27 @@ class Judge:
                 verdicts.refused[entry.offset] = Refused(entry.key, code, step, said_by(entry))
         return verdicts
 
-    def _code(self, use: Use) -> str | None:
-        """Return what is wrong with a record at its step; None: nothing yet."""
+    def _code(self, use: Use, place: tuple[int, int]) -> str | None:
+        """Return what is wrong with a record at its step; None: nothing yet.
+
+        Names come first: what came too late is told on an invoice, and strangers get none. What
+        begins before the look-back could share time with use that billing has forgotten.
+        """
         now_ms, rules = self.clock.times_ms[use.arrival], self.rules
-        if use.end_ms > now_ms + rules.future_tolerance_ms:
-            return "future_time"
-        if use.end_ms <= now_ms - rules.look_back_ms:
-            return "rejected_late"
+        if _home(use.team, place[1]) != place[0]:
+            return "wrong_partition"
         if not self.accounts.names_team(use.team, use.start_ms, use.arrival):
             return "unknown_team"
+        if not self.accounts.names_pool(use.pool, use.start_ms, use.arrival):
+            return "unknown_pool"
         is_known = self.book.knows(use.market, use.arrival) or self.accounts.names_market(
             use.market, use.arrival
         )
-        return None if is_known else "unknown_market"
+        if not is_known:
+            return "unknown_market"
+        if use.end_ms > now_ms + rules.future_tolerance_ms:
+            return "future_time"
+        return "rejected_late" if use.start_ms < now_ms - rules.look_back_ms else None
 
 
 def _read(entry: Entry, step: int) -> Use | str:
@@ -102,8 +120,12 @@ def _read(entry: Entry, step: int) -> Use | str:
     except UndecodableError:
         return form_code(entry)
     assert isinstance(event, UsageMetered)
-    if event.end_ms - event.start_ms > DAY_MS:
+    length_ms = event.end_ms - event.start_ms
+    if length_ms > DAY_MS:
         return "longer_than_a_day"
+    code = size_code(event.tariff_ppm, event.quantity_macc, length_ms)
+    if code is not None:
+        return code
     return Use(
         source=intern(f"{event.lease}/{event.node}/{event.attempt}"),
         lease=intern(event.lease),

@@ -5,13 +5,19 @@ from dataclasses import dataclass, field
 
 from walras.billing_log.errors import BillingLogError
 from walras.billing_log.window import Window
-from walras_contracts.charges import ChargeCredited, ChargeRated, ChargeReason, CreditReason
+from walras_contracts.charges import (
+    ChargeCredited,
+    ChargePending,
+    ChargeRated,
+    ChargeReason,
+    CreditReason,
+)
 from walras_contracts.work import WorkClass
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part ``[start_ms, end_ms)`` of a charge at one price; None: nothing is charged now."""
+    """A part ``[start_ms, end_ms)`` of a charge at one price; None: it is not known any more."""
 
     start_ms: int
     end_ms: int
@@ -40,7 +46,10 @@ class Credit:
 
 @dataclass(slots=True)
 class ChargedUse:
-    """One charge: the use, what was charged at first, and what became of it."""
+    """One charge: the use, what was charged at first, and what became of it.
+
+    ``pieces`` are the use as it stands: without what another record turned out to claim.
+    """
 
     charge_id: str
     pool: str
@@ -88,15 +97,14 @@ class ChargedUse:
                     f"charged; charge {self.charge_id} stands at {piece.price_micro}"
                 )
             covered_ms += behind_ms - first_ms
-            pieces += [
-                Piece(start, end, price)
-                for start, end, price in (
-                    (piece.start_ms, first_ms, piece.price_micro),
-                    (first_ms, behind_ms, line.price_micro),
-                    (behind_ms, piece.end_ms, piece.price_micro),
-                )
-                if start < end
+            parts = [
+                (piece.start_ms, first_ms, piece.price_micro),
+                (first_ms, behind_ms, line.price_micro),
+                (behind_ms, piece.end_ms, piece.price_micro),
             ]
+            if line.reason is ChargeReason.OVERLAP:
+                del parts[1]
+            pieces += [Piece(start, end, price) for start, end, price in parts if start < end]
         if covered_ms != end_ms - start_ms:
             raise BillingLogError(
                 f"correction {line.charge_id} reaches beyond charge {self.charge_id}"
@@ -119,8 +127,9 @@ class ChargeFold:
     """By the id of the charge."""
     credits: list[tuple[str, str, str, Credit]] = field(default_factory=list)
     """Pool, job, market and credit."""
-    rated: set[tuple[str, str, int, int, int]] = field(default_factory=set)
-    """Lease, node, attempt, number and start of the charges: what waits for a price no more."""
+    rated: dict[tuple[str, str, int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    """By lease, node, attempt and number the spans of charges: what waits in them for a price
+    again was charged before."""
 
     def take(self, line: ChargeRated | ChargeCredited) -> None:
         """Take the next line.
@@ -139,11 +148,17 @@ class ChargeFold:
             self.credits.append((line.pool, line.job, line.market, credit))
         elif line.corrects is None:
             self.uses[line.charge_id] = opened(line)
-            self.rated.add((line.lease, line.node, line.attempt, line.seq, line.start_ms))
+            record = (line.lease, line.node, line.attempt, line.seq)
+            self.rated.setdefault(record, []).append((line.start_ms, line.end_ms))
         else:
             raise BillingLogError(
                 f"line {line.charge_id} corrects charge {line.corrects}, which is not there"
             )
+
+    def was_charged(self, part: ChargePending) -> bool:
+        """Whether a part that waits for its price, or did, lies in a charge."""
+        spans = self.rated.get((part.lease, part.node, part.attempt, part.seq), ())
+        return any(start_ms <= part.start_ms < end_ms for start_ms, end_ms in spans)
 
     def priced(self) -> Iterator[tuple[ChargedUse, int, int, int | None]]:
         """Yield each piece within the window: its charge, start, end and price."""

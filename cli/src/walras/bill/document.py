@@ -4,6 +4,7 @@ from fractions import Fraction
 from typing import Any
 
 from walras.bill.team_bill import Figures, TeamBill
+from walras.bill.time_held import PARTS, TimeHeld
 from walras.billing_log.amounts import (
     NUMERATOR_PER_MICRO,
     half_even,
@@ -61,7 +62,19 @@ def figures_document(figures: Figures) -> dict[str, Any]:
             {"price_micro": price, "macc_ms": macc_ms, "amount_numerator": str(numerator)}
             for price, (macc_ms, numerator) in sorted(figures.prices.items())
         ],
+        "time_held": held_document(figures.time_held),
     }
+
+
+def held_document(time_held: TimeHeld | None) -> dict[str, int | None] | None:
+    """Return how held time was used, with the shares of its parts; None: it is not known."""
+    if time_held is None:
+        return None
+    document: dict[str, int | None] = {"held_macc_ms": time_held.held_macc_ms}
+    for part in PARTS:
+        document[f"{part}_macc_ms"] = time_held.part_macc_ms(part)
+        document[f"{part}_ppm"] = time_held.share_ppm(part)
+    return document
 
 
 def micro(numerator: int) -> int:

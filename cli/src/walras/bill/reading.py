@@ -7,6 +7,7 @@ from walras.billing_log import BillingLogError, Source, Window
 from walras.prices.history import MarketPrices
 from walras_contracts.charges import ChargeCredited, ChargePending, ChargeRated
 from walras_contracts.market import CycleRecorded, PriceGapPublished, PricePublished
+from walras_contracts.usage_settled import UsageSettled
 
 
 def read_bill(source: Source, team: str, window: Window) -> TeamBill:
@@ -37,4 +38,8 @@ def read_bill(source: Source, team: str, window: Window) -> TeamBill:
     shares = SupplyShares()
     for record in source.read(CycleRecorded):
         shares.take(record, pools)
-    return team_bill(team, fold, pending, markets, shares)
+    bill = team_bill(team, fold, pending, markets, shares)
+    for settled in source.read(UsageSettled, partition_key=team):
+        if settled.team == team:
+            bill.hold(settled)
+    return bill

@@ -10,9 +10,11 @@ from fractions import Fraction
 
 from walras.bill.charged_use import ChargedUse, ChargeFold
 from walras.bill.supply_shares import SupplyShares, shared_part
+from walras.bill.time_held import TimeHeld, is_within
 from walras.billing_log.window import Window
 from walras.prices.history import MarketPrices
 from walras_contracts.charges import ChargePending, ChargeReason, CreditReason
+from walras_contracts.usage_settled import UsageSettled
 from walras_contracts.work import WorkClass
 
 
@@ -50,6 +52,8 @@ class Figures:
     """Paid use at a time for which the pool's cycle says nothing."""
     prices: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Paid macc·ms and their numerator by price."""
+    time_held: TimeHeld | None = None
+    """How held time was used; None: nothing settled says it."""
 
     @property
     def use_numerator(self) -> int:
@@ -72,6 +76,14 @@ class Figures:
             self.credits_numerator[cause] = self.credits_numerator.get(cause, Fraction(0)) + amount
         for price, (macc_ms, numerator) in other.prices.items():
             self._at_price(price, macc_ms, numerator)
+        if other.time_held is not None:
+            self.held().add(other.time_held)
+
+    def held(self) -> TimeHeld:
+        """Return how held time was used, from now on known."""
+        if self.time_held is None:
+            self.time_held = TimeHeld()
+        return self.time_held
 
     def _at_price(self, price: int, macc_ms: int, numerator: int) -> None:
         known_macc_ms, known = self.prices.get(price, (0, 0))
@@ -101,6 +113,11 @@ class TeamBill:
     def row(self, job: str, market: str) -> Figures:
         """Return the figures of a job in a market, new ones at first."""
         return self.rows.setdefault((job, market), Figures())
+
+    def hold(self, record: UsageSettled) -> None:
+        """Take how a job of the team used what it held, if its five minutes are in the window."""
+        if is_within(self.window, record):
+            self.row(record.job, record.market).held().take(record)
 
     def ordered(self) -> list[tuple[str, str, Figures]]:
         """Return the rows, the dearest first, equal ones by job and market."""
@@ -171,8 +188,7 @@ def team_bill(
         known[credit.reason] = known.get(credit.reason, Fraction(0)) + amount
     for part in pending:
         start_ms, end_ms = fold.window.clip(part.start_ms, part.end_ms)
-        key = (part.lease, part.node, part.attempt, part.seq, part.start_ms)
-        if key not in fold.rated and start_ms < end_ms:
+        if start_ms < end_ms and not fold.was_charged(part):
             figures = bill.row(part.job, part.market)
             figures.pending_macc_ms += part.quantity_macc * (end_ms - start_ms)
     return bill

@@ -26,6 +26,7 @@ COLUMNS = (
 )
 NUMBERS = frozenset({"Price", "Accelerator-hours", "Charges", "Amount"})
 NONE = "-"
+"""Of what a line leaves out, or does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +97,12 @@ def _sections(invoice: InvoicePublished) -> Iterator[Section]:
 
 
 def _row(invoice: InvoicePublished, line: InvoiceLine) -> tuple[str, ...]:
-    whose = line.job if invoice.team is not None else line.team
+    start_ms = line.period_start_ms
     return (
-        NONE if whose is None else whose,
-        line.market,
-        line.work_class.value,
-        period_name(invoice.period, invoice.zone, line.period_start_ms),
+        (line.job if invoice.team is not None else line.team) or NONE,
+        line.market or NONE,
+        line.work_class or NONE,
+        NONE if start_ms is None else period_name(invoice.period, invoice.zone, start_ms),
         local_text(invoice.zone, line.first_ms),
         local_text(invoice.zone, line.last_ms),
         NONE if line.price_micro is None else credits_text(line.price_micro),

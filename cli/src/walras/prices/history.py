@@ -54,7 +54,8 @@ LEANING: Final = (Origin.CARRIED, Origin.RESUMED)
 class PriceRow:
     """A price in force over ``[start_ms, end_ms)``; the end None: until something else is told.
 
-    ``since_ms`` None: nothing was told before. ``carried_in``: in force since before the window.
+    ``since_ms``: since when, though it was told again meanwhile; None: nothing was told yet.
+    ``carried_in``: that is before the window.
     """
 
     start_ms: int
@@ -107,8 +108,9 @@ class MarketPrices:
         """
         found: list[PriceRow] = []
         if window.from_ms is not None:
-            since_ms, told = self.at(window.from_ms)
-            carried = since_ms is None or since_ms < window.from_ms
+            _, told = self.at(window.from_ms)
+            since_ms = self._since_ms(pool, window.from_ms)
+            carried = since_ms is not None and since_ms < window.from_ms
             found.append(
                 PriceRow(
                     window.from_ms,
@@ -131,6 +133,20 @@ class MarketPrices:
                 found[-1] = replace(found[-1], end_ms=time_ms)
             found.append(PriceRow(time_ms, window.to_ms, time_ms, price, told.origin, False))
         return found
+
+    def _since_ms(self, pool: str | None, at_ms: int) -> int | None:
+        """Return since when what is in force at a time is; None: nothing was told by then."""
+        index = bisect_right(self.times_ms, at_ms) - 1
+        if index < 0:
+            return None
+        told = self._in_force(index)
+        said = told.price_micro(pool), told.origin
+        while index > 0:
+            before = self._in_force(index - 1)
+            if (before.price_micro(pool), before.origin) != said:
+                break
+            index -= 1
+        return self.times_ms[index]
 
     def _in_force(self, index: int) -> Told:
         """Return what a record says; one that leans on the last prices says those."""

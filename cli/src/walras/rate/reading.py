@@ -60,8 +60,10 @@ class UsageRow(_Line):
         """Return why it is not charged, if its own values say so."""
         found = interval_fault(self.start_ms, self.end_ms)
         if found is None:
+            assert self.start_ms is not None
+            assert self.end_ms is not None
             amounts = (self.quantity_macc, self.seq, self.limit_micro, self.tariff_ppm)
-            found = amounts_fault(*amounts)
+            found = amounts_fault(*amounts, self.end_ms - self.start_ms)
         if found is not None:
             return found.code
         known = {each.value for each in WorkClass}

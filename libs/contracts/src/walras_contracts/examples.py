@@ -39,6 +39,7 @@ from walras_contracts.runs import (
     VARIABLE_PATTERN,
     WarningKind,
 )
+from walras_contracts.usage_settled import SIGNED_MACC_MS_PATTERN, UsageSettled
 from walras_contracts.work import LeaseGranted, UsageMetered
 
 E = TypeVar("E", bound=Event)
@@ -132,6 +133,9 @@ _PATTERNS: dict[str, Callable[[Random], str]] = {
         random.choice((0, -1, 1, random.randint(-(10**60), 10**60) // 10))
     ),
     MACC_MS_PATTERN: lambda random: str(random.choice((0, 1, random.randint(0, 10**39)))),
+    SIGNED_MACC_MS_PATTERN: lambda random: str(
+        random.choice((0, -1, 1, random.randint(-(10**39), 10**39)))
+    ),
     ACCOUNT_PATTERN: _account,
     EXACT_PATTERN: _exact,
     ARGUMENT_PATTERN: lambda random: "".join(
@@ -231,6 +235,14 @@ def _entry(document: dict[str, Any]) -> None:
     lines[-1]["amount_micro"] = -sum(line["amount_micro"] for line in lines[:-1])
 
 
+def _held(document: dict[str, Any]) -> None:
+    """Let held be the sum of the other three and what nobody measured."""
+    parts = [f"{name}_macc_ms" for name in ("occupied", "allocated", "idle", "unmeasured")]
+    document["held_macc_ms"] = str(sum(int(document[name]) for name in parts))
+    times_ms = document["boundary_ms"], document["settled_ms"]
+    document["boundary_ms"], document["settled_ms"] = min(times_ms), max(times_ms)
+
+
 def _invoice(document: dict[str, Any]) -> None:
     lines = document["lines"]
     for line in lines:
@@ -254,6 +266,7 @@ _REPAIRS: dict[type[Event], Callable[[dict[str, Any]], None]] = {
     ChargeCredited: _interval,
     PriceGapPublished: _interval,
     LedgerEntryPosted: _entry,
+    UsageSettled: _held,
     InvoicePublished: _invoice,
     LeaseGranted: _lease,
     CycleFramed: _frame,

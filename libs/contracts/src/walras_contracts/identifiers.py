@@ -34,14 +34,22 @@ def digest_of(*parts: str) -> str:
 
     Deterministic ids are built with it, so that a replay yields the same id.
     """
-    return hashlib.sha256(b"".join([_bordered(part) for part in parts])).hexdigest()[:32]
+    return digest_of_bordered(b"".join([_kept_bordered(part) for part in parts]))
 
 
-@lru_cache(1 << 12)
-def _bordered(part: str) -> bytes:
-    """Return a part behind its length; the same few come again and again."""
+def digest_of_bordered(parts: bytes) -> str:
+    """Return what :func:`digest_of` does, of parts that are :func:`bordered` and joined."""
+    return hashlib.sha256(parts).hexdigest()[:32]
+
+
+def bordered(part: str) -> bytes:
+    """Return a part behind its length."""
     body = part.encode()
     return len(body).to_bytes(4, "big") + body
+
+
+_kept_bordered = lru_cache(1 << 12)(bordered)
+"""The same few parts come again and again."""
 
 
 def recorded(text: str, length: int) -> str:

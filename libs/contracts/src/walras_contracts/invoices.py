@@ -30,7 +30,9 @@ class InvoiceLineKind(StrEnum):
     USAGE = "usage"
     """Use within the period of the invoice."""
     CORRECTION = "correction"
-    """Use of an earlier period whose invoice was issued: late usage, late prices, overlaps."""
+    """Use that changes what another invoice says: late use, late prices and overlaps of an earlier
+    period that was due, the use of a voided invoice, and what is taken back without having been on
+    this draft."""
     CREDIT = "credit"
     """Goodwill."""
     UNBILLED = "unbilled"
@@ -41,29 +43,32 @@ class InvoiceLine(Part):
     """Charges of one job that share everything but their times.
 
     ``amount_micro`` are whole µcr that sum to the invoice's ``payable_micro`` (largest remainder).
-    An invoice has at most :data:`LINES_MAX` lines; where it would have more, its lines leave out
-    the price; where that is not enough, the job too; on a pool's invoice, the team.
+    An invoice has at most :data:`LINES_MAX` lines. Where it would have more, its lines leave out
+    one after the other, until there are few enough: the price, the job, on a pool's invoice the
+    team, the period of the use, the class, the market. What is left out is null.
     """
 
     kind: Annotated[InvoiceLineKind, Field(strict=False)]
     team: Id | None
-    """Null only on a pool's invoice that has too many lines otherwise."""
+    """Null only where a pool's invoice leaves it out."""
     job: Id | None
-    """Null on a pool's invoice, which does not name jobs, and where there are too many lines."""
-    market: Id
-    work_class: Annotated[WorkClass, Field(strict=False)]
-    """A credit says ``market``: charges say more."""
+    """Null where it is left out, and on a pool's invoice, which does not name jobs."""
+    market: Id | None
+    """Null where it is left out."""
+    work_class: Annotated[WorkClass, Field(strict=False)] | None
+    """Null where it is left out. A credit says ``market``: charges say more."""
     price_micro: PriceMicro | None
-    """Null on corrections and credits, being differences, and where there are too many lines."""
-    period_start_ms: MarketTimeMs
-    """Start of the period that the use lies in."""
+    """Null where it is left out, and on corrections and credits, being differences."""
+    period_start_ms: MarketTimeMs | None
+    """Start of the period that the use lies in; null where it is left out."""
     first_ms: MarketTimeMs
     last_ms: MarketTimeMs
     """The use lies within ``[first_ms, last_ms)``."""
     macc_ms: MaccMs
     """What is used; of corrections and credits: what they concern."""
     charges: Count
-    """How many charge lines are in it."""
+    """How many charges, corrections and credits are in it. One over the border of periods counts
+    with its first part, a correction of a draft on the line of its new price."""
     amount_numerator: Numerator
     amount_micro: Micro
 

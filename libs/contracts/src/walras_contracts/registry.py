@@ -59,6 +59,7 @@ from walras_contracts.market import (
 )
 from walras_contracts.money import BalancePublished, BudgetAlerted, BudgetPublished
 from walras_contracts.placing import PlacementMeasured
+from walras_contracts.usage_settled import UsageSettled
 from walras_contracts.work import (
     DrainStatusChanged,
     JobStatusChanged,
@@ -109,6 +110,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     ChargePending,
     UsageQuarantined,
     UsageGapReported,
+    UsageSettled,
     InvoicePublished,
     InvoiceRequested,
     InvoiceRefused,

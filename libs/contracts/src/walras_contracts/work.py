@@ -3,7 +3,13 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import (
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
 
 from walras_contracts.demand import Drainability
 from walras_contracts.event import Event
@@ -222,7 +228,12 @@ class DrainStatusChanged(Event):
 
 
 class UsageMetered(Event):
-    """One half-open interval ``[start_ms, end_ms)`` in which a lease part held devices."""
+    """One half-open interval ``[start_ms, end_ms)`` in which a lease part held devices.
+
+    ``running_ms`` and ``busy_ms`` say what became of the time held; null: not measured. They never
+    decide whether and at what price it is charged, nor whether a record repeats another. Figures
+    that contradict the interval or each other count as not measured.
+    """
 
     TYPE: ClassVar[str] = "walras.usage.metered.v1"
     TOPIC: ClassVar[str] = "usage"
@@ -243,6 +254,25 @@ class UsageMetered(Event):
     billable: bool
     limit_micro: LimitMicro | None
     tariff_ppm: Ppm
+    running_ms: DurationMs | None = None
+    """How long the job's processes existed, at most the interval."""
+    busy_ms: DurationMs | None = None
+    """How long they used the devices, on the mean of these; at most ``running_ms``."""
+
+    @field_validator("running_ms", "busy_ms", mode="wrap")
+    @classmethod
+    def _what_cannot_be_read_was_not_measured(
+        cls, value: object, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> int | None:
+        # Inside, where bytes are read (mode json), a wrong figure must not cost the charge of the
+        # record. The edge, which reads a parsed document, refuses it like any other wrong field.
+        try:
+            figure: int | None = handler(value)
+        except ValidationError:
+            if info.mode != "json":
+                raise
+            return None
+        return figure
 
     @field_validator("end_ms")
     @classmethod

@@ -3,9 +3,9 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Final
 
+from walras_billing.running_totals import Amount
 from walras_contracts.accounts import (
     AccountsChanged,
     MarketDocument,
@@ -36,11 +36,11 @@ class Member:
         """Whether it earns anything."""
         return self.weight_micro_per_hour > 0 and self.local > 0
 
-    def income(self, span_ms: int) -> Fraction:
-        """Return what it earns in a time, µcr, exactly."""
+    def income(self, span_ms: int) -> Amount:
+        """Return what it earns in a time, exactly."""
         if not self.has_income:
-            return Fraction(0)
-        return Fraction(self.weight_micro_per_hour * self.local * span_ms, self.local_sum * HOUR_MS)
+            return 0, 1
+        return self.weight_micro_per_hour * self.local * span_ms, self.local_sum * HOUR_MS
 
     def most_micro(self, hours: int) -> int:
         """Return what so many hours of its income are, in whole µcr; 0 without income."""
@@ -69,7 +69,7 @@ class AccountBook:
     """
 
     def __init__(self, mine: Callable[[str], bool] = lambda _team: True) -> None:
-        self._mine = mine
+        self.is_mine = mine
         self._versions: dict[str, list[_Version]] = {}
         self._members: Mapping[str, Member] = {}
         self._valid_ms = (0, 0)
@@ -88,7 +88,7 @@ class AccountBook:
         held.sort(key=_by_effect)
         self._valid_ms = (0, 0)
 
-    def incomes(self, start_ms: int, end_ms: int) -> Iterator[tuple[str, str, Fraction]]:
+    def incomes(self, start_ms: int, end_ms: int) -> Iterator[tuple[str, str, Amount]]:
         """Yield team, pool and what it earns over parts of [start, end), exactly.
 
         A team earns while a document of its pool counts, also where that is 0.
@@ -149,7 +149,7 @@ class AccountBook:
                 team.budgets,
             )
             for team in document.teams
-            if self._mine(team.team)
+            if self.is_mine(team.team)
         }
 
 

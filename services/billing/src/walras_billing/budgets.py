@@ -12,7 +12,7 @@ from walras_billing.state import BillingState
 from walras_billing.wallets import Wallet
 from walras_contracts.accounts import BillingPeriod
 from walras_contracts.money import BudgetAlerted, BudgetState, StopReason
-from walras_contracts.quantities import PPM
+from walras_contracts.quantities import MICRO_MAX, PPM
 from walras_runtime.records import Output, emit
 
 PriceOf = Callable[[str, str], int | None]
@@ -134,13 +134,16 @@ def _stand(
                 start_ms=start_ms,
                 end_ms=end_ms,
                 limit_micro=budget.limit_micro,
-                spent_micro=round_half_even(
-                    spending.numerators[place] + coming[place], RATE_DENOMINATOR
-                ),
+                spent_micro=_spent_micro(spending.numerators[place] + coming[place]),
                 hard_stop=budget.hard_stop,
             )
         )
     return tuple(found)
+
+
+def _spent_micro(numerator: int) -> int:
+    """Return what is spent; no limit is above the largest amount, and no record can say more."""
+    return max(-MICRO_MAX, min(round_half_even(numerator, RATE_DENOMINATOR), MICRO_MAX))
 
 
 def _alerts(

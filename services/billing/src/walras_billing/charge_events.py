@@ -1,16 +1,18 @@
-"""Charge lines, credits, pending parts, faults and gaps as events."""
+"""Credits, pending parts, faults and gaps as events.
+
+Charge lines are made without a model, in :mod:`walras_billing.charge_encoding`.
+"""
 
 from typing import Any
 
 from walras_billing.credits import CreditLine
 from walras_billing.decoding import said_by
-from walras_billing.rating import ChargeLine, Piece
+from walras_billing.rating import Piece
 from walras_billing.usage_faults import Fault
 from walras_billing.usage_line import Terms, UsageLine
 from walras_contracts.charges import (
     ChargeCredited,
     ChargePending,
-    ChargeRated,
     GapEnd,
     UsageGapReported,
     UsageQuarantined,
@@ -39,23 +41,6 @@ def _of_usage(line: UsageLine, start_ms: int, end_ms: int) -> dict[str, Any]:
         "tariff_ppm": terms.tariff_ppm,
         "prices_until_ms": line.until_ms,
     }
-
-
-def charge_event(line: UsageLine, charge: ChargeLine) -> ChargeRated:
-    """Return a charge line by its model; billing itself writes the same bytes without one."""
-    terms = line.terms
-    return ChargeRated(
-        **_of_usage(line, charge.start_ms, charge.end_ms),
-        charge_id=charge.charge_id,
-        corrects=charge.corrects,
-        reason=charge.reason,
-        work_class=terms.work_class,
-        billable=terms.billable,
-        price_micro=charge.price_micro,
-        previous_price_micro=charge.previous_price_micro,
-        price_barrier=charge.price_barrier,
-        amount_numerator=str(charge.amount_numerator),
-    )
 
 
 def credit_event(line: UsageLine, credit: CreditLine) -> ChargeCredited:

@@ -42,7 +42,7 @@ class Rules:
     """How usage is rated, and how long it is remembered; all in ms of market time.
 
     ``price_grace_ms``: a line is rated in the first step that far behind its end.
-    ``look_back_ms``: usage older than that is rejected, younger usage is corrected.
+    ``look_back_ms``: usage that begins before that is rejected, what ends within it is corrected.
     ``future_tolerance_ms``: how far usage may end beyond the barrier behind it.
     ``max_price_age_ms``: an older price is unknown; None: a price counts until the next.
     ``price_wait_ms``: use that waits for its price longer is given up.
@@ -77,6 +77,14 @@ class Work:
     def now_ms(self) -> int:
         """Market time of the step."""
         return self.barrier.market_time_ms
+
+    @property
+    def earliest_ms(self) -> int:
+        """The look-back of the step: usage that begins before it is late.
+
+        A longer look-back than before brings back nothing that is forgotten.
+        """
+        return max(self.now_ms - self.rules.look_back_ms, self.state.forgotten_ms)
 
     def write(self, event: Event) -> None:
         """Emit an event to the stage's own partition."""
@@ -129,7 +137,7 @@ def take_usage(work: Work, records: Iterable[Record]) -> None:
     rules = work.rules
     followers = Followers(
         work.state.usage.sources,
-        (work.now_ms - rules.look_back_ms, work.now_ms + rules.future_tolerance_ms),
+        (work.earliest_ms, work.now_ms + rules.future_tolerance_ms),
         rules.price_grace_ms,
         rules.max_price_age_ms,
     )
@@ -141,8 +149,10 @@ def take_usage(work: Work, records: Iterable[Record]) -> None:
             continue
         usage = decode_usage(record)
         if not isinstance(usage, Fault):
-            times = (work.now_ms, rules.look_back_ms, rules.future_tolerance_ms)
-            fault = time_fault(usage.end_ms, *times) or _name_fault(work, usage)
+            # Names first: late use is reported on an invoice, and strangers get none.
+            span_ms = (usage.start_ms, usage.end_ms)
+            times = (work.now_ms, work.earliest_ms, rules.future_tolerance_ms)
+            fault = _name_fault(work, usage) or time_fault(span_ms, *times)
             if fault is None:
                 line = line_of(usage, rules.price_grace_ms, rules.max_price_age_ms)
                 accepted.append((line, record))
@@ -155,11 +165,18 @@ def take_usage(work: Work, records: Iterable[Record]) -> None:
 
 
 def _name_fault(work: Work, usage: UsageMetered) -> Fault | None:
-    """Return that billing never heard of a record's team or market; None: it did."""
+    """Return that a record's team, pool or market is not known here; None: they are."""
     state = work.state
+    if not state.accounts.is_mine(usage.team):
+        # Another worker has its wallet, and may have the same record, too.
+        reason = f"partition {work.partition} is not that of team {usage.team}"
+        return Fault(UsageFault.WRONG_PARTITION, reason)
     if not state.known.has_team(usage.team, usage.start_ms):
         reason = f"no pool's document up to start_ms names team {usage.team}"
         return Fault(UsageFault.UNKNOWN_TEAM, reason)
+    if not state.known.has_pool(usage.pool, usage.start_ms):
+        reason = f"pool {usage.pool} has no document that counted at start_ms or before"
+        return Fault(UsageFault.UNKNOWN_POOL, reason)
     if not (state.prices.knows(usage.market) or state.known.has_market(usage.market)):
         reason = f"market {usage.market} has no price record and no document"
         return Fault(UsageFault.UNKNOWN_MARKET, reason)
@@ -186,9 +203,12 @@ def _take_line(work: Work, line: UsageLine, record: Record) -> None:
     noticed = (record.topic, record.partition, record.offset)
     for loser, span in taken.overlaps:
         work.write(quarantined_span(loser, fault, span, noticed))
-        state.keep(loser)
         if loser.cuts:
             work.cut[loser] = None
+            state.time_held.lose(loser, span[1] - span[0])
+        # Nobody knows in which part it was busy.
+        loser.split = None
+        state.keep(loser)
     _accept(work, line)
 
 
@@ -203,7 +223,8 @@ def rate_usage(work: Work) -> None:
     """Charge what is due, and correct what was charged otherwise than it is known to be now."""
     state, number = work.state, work.barrier.number
     corrected = [*_affected(work)]
-    whole, has_claims = WholeLines(state.prices, work.partition), bool(state.failed)
+    whole = WholeLines(state.prices, state.time_held, work.partition)
+    has_claims = bool(state.failed)
     due = sorted(state.due.take(work.now_ms), key=_by_source)
     state.rated_until_ms = max([state.rated_until_ms, *[line.end_ms for line in due]])
     for line in due:
@@ -213,11 +234,14 @@ def rate_usage(work: Work) -> None:
             if charge is not None:
                 work.outputs.append(charge)
                 continue
+        state.time_held.count(line)
         # A late line starts as it would have in time; what came since follows at once.
         steps = [*rated(line, state.prices, number)]
         _charge(work, line, (), steps)
         _give_back(work, line, [credit for _, credit in _drain_credits(work, line, steps)])
     state.book_whole(whole.sales())
+    for line in work.late:
+        state.time_held.count_late(line)
     for line in sorted(corrected, key=_by_source):
         before: tuple[Piece, ...] = ()
         steps = [*rated(line, state.prices, number)]
@@ -280,15 +304,20 @@ def _give_back(work: Work, line: UsageLine, given: Iterable[CreditLine]) -> None
 
 
 def forget_old(work: Work) -> None:
-    """Forget usage beyond the look-back, save what waits for its price, and prices before it.
+    """Forget usage that ended before the look-back, and what only such usage needs.
 
-    Numbers that were missing before forgotten lines never come: they would be rejected as late.
-    The record before such a gap is given back.
+    That is exactly as long as it takes to charge no instant twice: a line is remembered until it
+    ends at or before the look-back of a step, and all that later steps take begins there or later.
+    A line that waits for its price, or is the one before a gap in the numbers, stays longer for
+    what becomes of that, with the later ones of its source. Numbers that were missing before
+    forgotten lines never come: they would be rejected as late. The record before such a gap is
+    given back.
     """
     state = work.state
-    before_ms = work.now_ms - work.rules.look_back_ms
+    before_ms = state.forgotten_ms = work.earliest_ms
     overdue = dict.fromkeys((*state.overdue, *state.old.take(before_ms)))
     state.overdue.clear()
+    # What is remembered may have begun the longest interval earlier.
     earliest_ms = before_ms - DAY_MS
     for source in sorted(overdue):
         if source not in state.usage.sources:
@@ -308,7 +337,7 @@ def forget_old(work: Work) -> None:
         if held is not None and held.lines[0].end_ms <= before_ms:
             state.overdue[source] = None
             earliest_ms = min(earliest_ms, *(line.start_ms for line in held.lines))
-    state.failed.forget(before_ms - DAY_MS, state.usage.has_lease)
+    state.failed.forget(before_ms, state.usage.has_lease)
     state.prune_prices(earliest_ms)
 
 
@@ -327,6 +356,7 @@ def _give_up(work: Work, lines: Iterable[UsageLine]) -> None:
             fault = Fault(UsageFault.NEVER_PRICED, reason)
             work.write(quarantined_span(line, fault, span, noticed))
             line.cuts = (*line.cuts, Cut(number, *span))
+            state.time_held.lose(line, span[1] - span[0])
         work.outputs += pending_outputs(line, waiting, (), work.partition)
         state.book(line, (), waiting, ())
         line.pending = False

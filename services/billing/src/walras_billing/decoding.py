@@ -9,7 +9,7 @@ from typing import Any, Final, TypeGuard
 
 from pydantic import ValidationError
 
-from walras_billing.usage_faults import DAY_MS, Fault, UsageFault, amounts_fault, interval_fault
+from walras_billing.usage_faults import Fault, UsageFault, amounts_fault, interval_fault
 from walras_contracts.identifiers import ID_PATTERN
 from walras_contracts.json_path import json_path
 from walras_contracts.quantities import NUMBER_MAX
@@ -46,10 +46,13 @@ def decode_usage(record: Record) -> UsageMetered | Fault:
     except UndecodableError as error:
         return _fault(record, error)
     assert isinstance(event, UsageMetered)
-    # The model has seen to the rest of what an interval must be.
-    if event.end_ms - event.start_ms > DAY_MS:
-        return interval_fault(event.start_ms, event.end_ms) or event
-    return event
+    # What the model does not see to: how long it is, and what it weighs.
+    amounts = (event.quantity_macc, event.seq, event.limit_micro, event.tariff_ppm)
+    return (
+        interval_fault(event.start_ms, event.end_ms)
+        or amounts_fault(*amounts, event.end_ms - event.start_ms)
+        or event
+    )
 
 
 def said_by(record: Record) -> tuple[str | None, str | None, int | None]:
@@ -82,15 +85,18 @@ def _fault(record: Record, error: UndecodableError) -> Fault:
         return Fault(UsageFault.MALFORMED, unreadable.reason[:500])
     if record.type not in _TYPES or not isinstance(body, dict):
         return malformed
-    start_ms, end_ms = body.get("start_ms"), body.get("end_ms")
+    start_ms, end_ms, length_ms = body.get("start_ms"), body.get("end_ms"), 0
     if _is_whole_or_none(start_ms) and _is_whole_or_none(end_ms):
         found = interval_fault(start_ms, end_ms)
         if found is not None:
             return found
+        assert start_ms is not None
+        assert end_ms is not None
+        length_ms = end_ms - start_ms
     quantity, seq = body.get("quantity_macc"), body.get("seq")
     limit, tariff = body.get("limit_micro"), body.get("tariff_ppm")
     if _is_whole(quantity) and _is_whole(seq) and _is_whole_or_none(limit) and _is_whole(tariff):
-        found = amounts_fault(quantity, seq, limit, tariff)
+        found = amounts_fault(quantity, seq, limit, tariff, length_ms)
         if found is not None:
             return found
     if isinstance(error.__cause__, ValidationError):

@@ -88,7 +88,7 @@ class FailedDrains:
         Parameters
         ----------
         before_ms
-            No use that could still be taken reaches back to it.
+            No use that could still be taken begins before it.
         is_remembered
             Whether use of a lease is remembered; its claims stay.
         """

@@ -13,9 +13,9 @@ def balance_output(wallet: Wallet, boundary_ms: int, partition: int) -> tuple[Ou
     """Return a wallet as of a settled boundary, as a record, and what is in it."""
     earned = spent = credited = expired = 0
     for account in wallet.accounts.values():
-        earned += account.earned_micro
-        spent += account.spent_micro
-        credited += account.credited_micro
+        earned += account.earned.rounded
+        spent += account.spent_posted.rounded
+        credited += account.credited_posted.rounded
         expired += account.expired_micro
     left = earned - spent + credited - expired
     payload = (

@@ -217,8 +217,17 @@ def digest(person: bytes, text: str) -> str:
 
 def round_half_even(numerator: int, denominator: int) -> int:
     """Return numerator / denominator rounded to the nearest integer, halves to the even one."""
-    quotient, rest = divmod(numerator, denominator)
+    return rounded_and_truncated(numerator, denominator)[0]
+
+
+def rounded_and_truncated(numerator: int, denominator: int) -> tuple[int, int]:
+    """Return numerator / denominator rounded, halves to the even one, and without its fraction.
+
+    The denominator is positive.
+    """
+    floor, rest = divmod(numerator, denominator)
+    if not rest:
+        return floor, floor
     doubled = 2 * rest
-    if doubled > denominator or (doubled == denominator and quotient % 2):
-        quotient += 1
-    return quotient
+    is_up = doubled > denominator or (doubled == denominator and floor & 1)
+    return floor + 1 if is_up else floor, floor if numerator > 0 else floor + 1

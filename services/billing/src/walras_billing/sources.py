@@ -1,8 +1,8 @@
 """Usage by source: each number counts once, no instant twice, holes are kept in mind.
 
 A source is a part of a lease in one attempt; it numbers its records densely from 0. A number is
-known again as long as its line is remembered; what is older is rejected as late, so that nothing
-is charged twice whatever was forgotten.
+known again as long as its line is remembered. What is forgotten ended before all that is taken
+later begins, so that no instant is charged twice whatever was forgotten.
 
 The attempts of a lease on a node are sources of their own, but hold the same devices: an instant
 that two of them claim belongs to the lower attempt, as it does to the lower number of one.
@@ -237,7 +237,9 @@ class UsageBook:
         """Forget the lines of a source, in order, up to the first that ends later or waits.
 
         One waits for its price, or to be rated after ``clock_ms``: by a longer grace than is set
-        now. The record before a gap stays until it is known what became of the gap.
+        now. The record before a gap stays until it is known what became of the gap. A line that
+        ended at or before ``before_ms`` is not needed to tell overlaps: whoever calls this takes
+        nothing any more that begins before it.
 
         Returns
         -------

@@ -89,13 +89,16 @@ class Spending:
                 if inside_ms > 0:
                     self.numerators[index] += numerator * inside_ms // (end_ms - start_ms)
 
-    def fields(self) -> list[object]:
-        """Return it as plain numbers."""
-        return [self.windows, self.numerators, self.alerted]
+    def text(self) -> str:
+        """Return it as a JSON array of plain numbers."""
+        windows = ",".join([f"[{start_ms},{end_ms}]" for start_ms, end_ms in self.windows])
+        numerators = ",".join(map(str, self.numerators))
+        alerted = ",".join([f"[{kind},{threshold}]" for kind, threshold in self.alerted])
+        return f"[[{windows}],[{numerators}],[{alerted}]]"
 
     @staticmethod
     def parse(fields: list[Any]) -> "Spending":
-        """Read what :meth:`fields` returned."""
+        """Read what :meth:`text` returned."""
         windows, numerators, alerted = fields
         return Spending(
             [(start_ms, end_ms) for start_ms, end_ms in windows],

@@ -13,6 +13,7 @@ from walras_billing.rating import ChargeLine, Piece, rated
 from walras_billing.sources import Source, UsageBook
 from walras_billing.spending import Calendar
 from walras_billing.time_buckets import TimeBuckets
+from walras_billing.time_held import TimeHeld
 from walras_billing.unrated import UnratedUse
 from walras_billing.usage_line import Span, UsageLine
 from walras_billing.wallets import Wallet
@@ -24,6 +25,7 @@ PRICE: Final = "price/"
 LINE: Final = "line/"
 MISSING: Final = "missing/"
 FAILED: Final = "failed/"
+HELD: Final = "held/"
 CLOCK_KEY: Final = "clock"
 BEFORE_ALL_MS: Final = -1
 AFTER_ALL: Final = 2**62
@@ -44,6 +46,7 @@ class BillingState:
     wallets: dict[str, Wallet] = field(default_factory=dict)
     calendar: Calendar = field(default_factory=Calendar)
     unrated: UnratedUse = field(default_factory=UnratedUse)
+    time_held: TimeHeld = field(default_factory=TimeHeld)
     members: Mapping[str, Member] = field(default_factory=dict)
     """The teams by the documents that count at the time of the step."""
     spent: dict[str, None] = field(default_factory=dict)
@@ -61,6 +64,9 @@ class BillingState:
     """Market time of the last step."""
     rated_until_ms: int = BEFORE_ALL_MS
     """Latest end of the lines rated so far."""
+    forgotten_ms: int = BEFORE_ALL_MS
+    """Lines that ended at or before it may be forgotten; so nothing that begins before it is
+    taken any more, whatever the look-back is set to later."""
     due: TimeBuckets[UsageLine] = field(default_factory=TimeBuckets)
     """Lines by when they are rated."""
     old: TimeBuckets[str] = field(default_factory=TimeBuckets)
@@ -75,7 +81,8 @@ class BillingState:
         """Take back one record of the state topic."""
         kind, _, name = key.partition("/")
         if key == CLOCK_KEY:
-            self.clock_ms, self.settled_ms = json.loads(value)
+            self.clock_ms, self.settled_ms, self.forgotten_ms, *settled = json.loads(value)
+            self.time_held.settled_ms, self.time_held.settled_in_ms = settled
         elif kind == "wallet":
             self.wallets[name] = wallet = Wallet.parse(name, value)
             if wallet.reason in OF_BUDGETS:
@@ -85,6 +92,8 @@ class BillingState:
             self.prices.load(series, int(time_ms), int(barrier), value)
         elif kind == "failed":
             self.failed.load(name, value)
+        elif kind == "held":
+            self.time_held.load(name, value)
         elif kind == "missing":
             held = self.usage.sources.setdefault(name, Source())
             held.missing = [(first, end) for first, end in json.loads(value)]
@@ -109,6 +118,8 @@ class BillingState:
                 self.unrated.accept(line)
                 continue
             self.rated_until_ms = max(self.rated_until_ms, line.end_ms)
+            if not self.time_held.is_published(line):
+                self.time_held.count(line)
             if line.pending:
                 *_, last = rated(line, self.prices, AFTER_ALL)
                 self.unrated.follow(line, (), last.pieces)
@@ -220,6 +231,7 @@ class BillingState:
 
     def drop(self, line: UsageLine) -> None:
         """Remove a forgotten line."""
+        self.time_held.forget(line)
         self.changed[LINE + line.key] = None
 
     def changes(self) -> Iterator[StateChange]:
@@ -232,7 +244,11 @@ class BillingState:
         for name in self.failed.changed:
             self.changed[FAILED + name] = self.failed.dump(name)
         self.failed.changed.clear()
-        self.changed[CLOCK_KEY] = json.dumps([self.clock_ms, self.settled_ms]).encode()
+        for name, value in self.time_held.changes():
+            self.changed[HELD + name] = value
+        clock = [self.clock_ms, self.settled_ms, self.forgotten_ms]
+        clock += [self.time_held.settled_ms, self.time_held.settled_in_ms]
+        self.changed[CLOCK_KEY] = json.dumps(clock).encode()
         for key in sorted(self.changed):
             value = self.changed[key]
             if key.startswith(WALLET):

@@ -4,16 +4,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from walras_billing.rating import RATE_DENOMINATOR
 from walras_contracts.quantities import (
     LIMIT_MICRO_MAX,
     MACC_MAX,
     MARKET_TIME_MS_MAX,
+    MICRO_MAX,
+    MICRO_PER_HOUR_MAX,
     NUMBER_MAX,
     PPM,
 )
 
 DAY_MS: Final = 86_400_000
 """The longest usage interval that can be right; sources cut every 60 s."""
+WEIGHT_MAX: Final = MICRO_MAX * RATE_DENOMINATOR // MICRO_PER_HOUR_MAX
+"""The largest weight (tariff_ppm × macc × ms) of a record: 8784 accelerator-hours. At 10¹⁵ µcr an
+accelerator-hour, as much as the largest income, it costs `MICRO_MAX`; more than that neither a
+ledger entry nor an invoice can say."""
 
 
 class UsageFault(StrEnum):
@@ -27,12 +34,14 @@ class UsageFault(StrEnum):
     EMPTY_INTERVAL = "empty_interval"
     LONGER_THAN_A_DAY = "longer_than_a_day"
     QUANTITY_NOT_POSITIVE = "quantity_not_positive"
-    UNKNOWN_CLASS = "unknown_class"
     OUT_OF_RANGE = "out_of_range"
+    UNKNOWN_CLASS = "unknown_class"
+    WRONG_PARTITION = "wrong_partition"
+    UNKNOWN_TEAM = "unknown_team"
+    UNKNOWN_POOL = "unknown_pool"
+    UNKNOWN_MARKET = "unknown_market"
     FUTURE_TIME = "future_time"
     REJECTED_LATE = "rejected_late"
-    UNKNOWN_TEAM = "unknown_team"
-    UNKNOWN_MARKET = "unknown_market"
     OTHER_BODY = "other_body"
     CLOCK_JUMP = "clock_jump"
     OVERLAP = "overlap"
@@ -68,9 +77,12 @@ def interval_fault(start_ms: int | None, end_ms: int | None) -> Fault | None:
 
 
 def amounts_fault(
-    quantity_macc: int, seq: int, limit_micro: int | None, tariff_ppm: int
+    quantity_macc: int, seq: int, limit_micro: int | None, tariff_ppm: int, length_ms: int
 ) -> Fault | None:
-    """Return what is wrong with the amounts of a record; None: nothing."""
+    """Return what is wrong with the amounts of a record; None: nothing.
+
+    ``length_ms`` is that of its interval, or 0 where that cannot be read.
+    """
     if quantity_macc < 1:
         return Fault(UsageFault.QUANTITY_NOT_POSITIVE, "quantity_macc must be 1 or more")
     for name, value, most in (
@@ -78,6 +90,7 @@ def amounts_fault(
         ("seq", seq, NUMBER_MAX),
         ("limit_micro", limit_micro or 0, LIMIT_MICRO_MAX),
         ("tariff_ppm", tariff_ppm, 1000 * PPM),
+        ("tariff_ppm × quantity_macc × ms", tariff_ppm * quantity_macc * length_ms, WEIGHT_MAX),
     ):
         if not 0 <= value <= most:
             return Fault(UsageFault.OUT_OF_RANGE, f"{name} must be 0 to {most}")
@@ -85,17 +98,21 @@ def amounts_fault(
 
 
 def time_fault(
-    end_ms: int, now_ms: int, look_back_ms: int, future_tolerance_ms: int
+    span_ms: tuple[int, int], now_ms: int, earliest_ms: int, future_tolerance_ms: int
 ) -> Fault | None:
-    """Return what is wrong with an end at a step's market time; None: nothing."""
+    """Return what is wrong with an interval at a step's market time; None: nothing.
+
+    What begins before ``earliest_ms`` could overlap use that is forgotten, and be charged again.
+    """
+    start_ms, end_ms = span_ms
     if end_ms > now_ms + future_tolerance_ms:
         return Fault(
             UsageFault.FUTURE_TIME,
             f"end_ms is more than {future_tolerance_ms} ms beyond the barrier at {now_ms}",
         )
-    if end_ms <= now_ms - look_back_ms:
+    if start_ms < earliest_ms:
         return Fault(
             UsageFault.REJECTED_LATE,
-            f"end_ms is {look_back_ms} ms or more before the barrier at {now_ms}",
+            f"start_ms is before {earliest_ms}, how far the barrier at {now_ms} looks back",
         )
     return None

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from walras_billing.term_texts import NULL, TermTexts, texts_of
+from walras_billing.time_split import Split, split_of
 from walras_contracts.work import UsageMetered, WorkClass
 
 # Making an encoder takes as long as encoding a line.
@@ -18,6 +19,8 @@ _one_number = lru_cache(1 << 12)(int)
 processor's caches, and needs memory once."""
 Span = tuple[int, int]
 """A half-open interval of market time, ms."""
+Holder = tuple[str, str, str, str]
+"""Team, job, market and pool: for whom devices are held, whatever the lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +46,13 @@ class Terms:
     tariff_ppm: int
     is_free: bool = field(init=False, compare=False)
     """Whether use costs nothing whatever the price, even without one."""
+    holder: Holder = field(init=False, compare=False, repr=False)
     _texts: TermTexts | None = field(default=None, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         is_free = self.work_class is WorkClass.OPPORTUNISTIC or not self.billable
         object.__setattr__(self, "is_free", is_free)
+        object.__setattr__(self, "holder", (self.team, self.job, self.market, self.pool))
 
     @property
     def texts(self) -> TermTexts:
@@ -75,7 +80,8 @@ class UsageLine:
     ``until_ms``: its first price is what is known by the first barrier at or after it. A price
     counts for ``max_age_ms`` from its market time (None: until the next). ``net`` is what overlaps
     left of it before it was rated (None: all of it); what they took later is in ``cuts``.
-    ``pending``: a part of it waits for a price.
+    ``pending``: a part of it waits for a price. ``split``: how its time was used; None: nobody
+    measured that, or it lost a part. No charge depends on it.
     """
 
     terms: Terms
@@ -87,6 +93,7 @@ class UsageLine:
     net: tuple[Span, ...] | None = None
     cuts: tuple[Cut, ...] = ()
     pending: bool = False
+    split: Split | None = None
 
     @property
     def key(self) -> str:
@@ -97,8 +104,16 @@ class UsageLine:
         """Return what is to be charged of it when it is rated first."""
         return ((self.start_ms, self.end_ms),) if self.net is None else self.net
 
+    @property
+    def kept_ms(self) -> int:
+        """How long it is without what it lost."""
+        if self.net is None and not self.cuts:
+            return self.end_ms - self.start_ms
+        kept_ms = sum(end_ms - start_ms for start_ms, end_ms in self.spans())
+        return kept_ms - sum(cut.end_ms - cut.start_ms for cut in self.cuts)
+
     def says_the_same(self, other: "UsageLine") -> bool:
-        """Whether two records have the same body."""
+        """Whether two records are of the same use; how it was measured makes no other use of it."""
         return (self.seq, self.start_ms, self.end_ms, self.terms) == (
             other.seq,
             other.start_ms,
@@ -113,9 +128,10 @@ class UsageLine:
         cuts = (
             _ENCODE([(c.barrier, c.start_ms, c.end_ms) for c in self.cuts]) if self.cuts else "[]"
         )
+        end = "]" if self.split is None else f",{_ENCODE(self.split)}]"
         return (
             f"{self.terms.texts.kept_head}{self.seq},{self.start_ms},{self.end_ms},{self.until_ms},"
-            f"{age},{net},{cuts},{'true' if self.pending else 'false'}]"
+            f"{age},{net},{cuts},{'true' if self.pending else 'false'}{end}"
         ).encode()
 
     @staticmethod
@@ -135,6 +151,7 @@ class UsageLine:
             net=kept.net,
             cuts=tuple([Cut(*cut) for cut in kept.cuts]) if kept.cuts else (),
             pending=kept.pending,
+            split=kept.split,
         )
 
 
@@ -183,6 +200,7 @@ class _Kept(SaidTerms, array_like=True, gc=False):
     net: tuple[Span, ...] | None
     cuts: tuple[tuple[int, int, int], ...]
     pending: bool
+    split: Split | None = None
 
 
 _KEPT: Final = msgspec.json.Decoder(_Kept)
@@ -218,6 +236,7 @@ def line_of(usage: UsageMetered, grace_ms: int, max_age_ms: int | None = None) -
     return UsageLine(
         terms_of(usage),
         *(usage.seq, usage.start_ms, usage.end_ms, usage.end_ms + grace_ms, max_age_ms),
+        split=split_of(usage.end_ms - usage.start_ms, usage.running_ms, usage.busy_ms),
     )
 
 

@@ -11,7 +11,8 @@ from typing import Annotated, Final
 import msgspec
 
 from walras_billing.sources import Source
-from walras_billing.usage_faults import DAY_MS
+from walras_billing.time_split import split_of
+from walras_billing.usage_faults import DAY_MS, WEIGHT_MAX
 from walras_billing.usage_line import SaidTerms, UsageLine
 from walras_contracts.quantities import MARKET_TIME_MS_MAX, NUMBER_MAX
 from walras_contracts.work import UsageMetered
@@ -19,6 +20,8 @@ from walras_runtime.records import Record
 
 _Number = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
 _TimeMs = Annotated[int, msgspec.Meta(ge=0, le=MARKET_TIME_MS_MAX)]
+_FigureMs = Annotated[int, msgspec.Meta(ge=0, le=DAY_MS)]
+"""A larger one, which contradicts any interval, is left to the model, as is what is no number."""
 
 
 class _Usage(SaidTerms, forbid_unknown_fields=True, gc=False):
@@ -27,6 +30,8 @@ class _Usage(SaidTerms, forbid_unknown_fields=True, gc=False):
     seq: _Number
     start_ms: _TimeMs
     end_ms: _TimeMs
+    running_ms: _FigureMs | None = None
+    busy_ms: _FigureMs | None = None
 
 
 _DECODER: Final = msgspec.json.Decoder(_Usage)
@@ -40,8 +45,8 @@ class Followers:
     ----------
     sources
         What is remembered, by source.
-    ends_ms
-        Use must end after the first of them and no later than the second.
+    within_ms
+        Use must begin no earlier than the first of them and end no later than the second.
     grace_ms, max_age_ms
         As for :func:`walras_billing.usage_line.line_of`.
     """
@@ -49,12 +54,12 @@ class Followers:
     def __init__(
         self,
         sources: Mapping[str, Source],
-        ends_ms: tuple[int, int],
+        within_ms: tuple[int, int],
         grace_ms: int,
         max_age_ms: int | None,
     ) -> None:
         self._sources = sources
-        self._before_ms, self._until_ms = ends_ms
+        self._from_ms, self._until_ms = within_ms
         self._grace_ms = grace_ms
         self._max_age_ms = max_age_ms
 
@@ -62,7 +67,7 @@ class Followers:
         """Return the line of a record, if nothing is wrong with it; None: look closer.
 
         It is on exactly the terms of the last line of its source and starts where all lines have
-        ended; so its team and its market, which were known then, are known now.
+        ended; so its team, its pool and its market, which were known then, are known now.
         """
         # What the key names is where to look; the body says what it is.
         source = self._sources.get(record.key.rpartition("/")[0])
@@ -76,9 +81,14 @@ class Followers:
         start_ms, end_ms = said.start_ms, said.end_ms
         if (
             source.end_ms <= start_ms < end_ms <= start_ms + DAY_MS
-            and self._before_ms < end_ms <= self._until_ms
+            and self._from_ms <= start_ms
+            and end_ms <= self._until_ms
             and said.is_on(terms)
+            and terms.tariff_ppm * terms.quantity_macc * (end_ms - start_ms) <= WEIGHT_MAX
         ):
             until_ms = end_ms + self._grace_ms
-            return UsageLine(terms, said.seq, start_ms, end_ms, until_ms, self._max_age_ms)
+            line = UsageLine(terms, said.seq, start_ms, end_ms, until_ms, self._max_age_ms)
+            if said.running_ms is not None or said.busy_ms is not None:
+                line.split = split_of(end_ms - start_ms, said.running_ms, said.busy_ms)
+            return line
         return None

@@ -1,76 +1,60 @@
 """A team's wallet: the fold of its ledger entries, over the pools that it is or was in.
 
-``earned`` and the numerators are exact; µcr come from rounding the running totals, so that
-rounding never depends on how amounts were grouped.
+Totals are exact; µcr come from rounding the running totals, so that rounding never depends on how
+amounts were grouped.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
-from walras_billing.rating import RATE_DENOMINATOR, round_half_even
+from walras_billing.rating import RATE_DENOMINATOR
+from walras_billing.running_totals import Amount, RunningTotal
 from walras_billing.spending import Spending
 from walras_contracts.money import StopReason
 
-_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 
-
-@dataclass(slots=True)
 class PoolAccount:
     """Running totals of one team in one pool.
 
-    ``spent_numerator`` and ``credited_numerator`` count all charge lines and credits so far; of
-    them the ``posted`` ones are in the ledger. Incomes and expiries are posted as they arise. The
-    amounts in µcr are the posted totals as rounded for the wallet.
+    ``spent_numerator`` and ``credited_numerator`` count all charge lines and credits so far, over
+    :data:`RATE_DENOMINATOR`; of them the ``posted`` ones are in the ledger. Incomes and expiries
+    are posted as they arise.
     """
 
-    earned: Fraction = field(default_factory=Fraction)
-    spent_numerator: int = 0
-    spent_posted: int = 0
-    credited_numerator: int = 0
-    credited_posted: int = 0
-    expired_micro: int = 0
-    earned_micro: int = field(init=False, default=0)
-    spent_micro: int = field(init=False, default=0)
-    credited_micro: int = field(init=False, default=0)
+    __slots__ = (
+        "credited_numerator",
+        "credited_posted",
+        "earned",
+        "expired_micro",
+        "spent_numerator",
+        "spent_posted",
+    )
 
-    def __post_init__(self) -> None:
-        self.earn(self.earned)
-        self.spent_micro = round_half_even(self.spent_posted, RATE_DENOMINATOR)
-        self.credited_micro = round_half_even(self.credited_posted, RATE_DENOMINATOR)
+    def __init__(self, earned: Amount = (0, 1), totals: Sequence[int] = (0, 0, 0, 0, 0)) -> None:
+        """Take what was earned, and the other totals in the order of :meth:`text`."""
+        spent_numerator, spent_posted, credited_numerator, credited_posted, expired = totals
+        self.earned = RunningTotal(*earned)
+        self.spent_numerator = spent_numerator
+        self.spent_posted = RunningTotal(spent_posted, RATE_DENOMINATOR)
+        self.credited_numerator = credited_numerator
+        self.credited_posted = RunningTotal(credited_posted, RATE_DENOMINATOR)
+        self.expired_micro = expired
 
     @property
     def wallet_micro(self) -> int:
         """What the entries of this pool put into the wallet; may be negative."""
-        return self.earned_micro - self.spent_micro + self.credited_micro - self.expired_micro
+        left = self.earned.rounded - self.spent_posted.rounded
+        return left + self.credited_posted.rounded - self.expired_micro
 
-    def earn(self, total: Fraction) -> None:
-        """Take a new total of incomes."""
-        self.earned = total
-        self.earned_micro = round_half_even(total.numerator, total.denominator)
-
-    def post_spent(self) -> None:
-        """Count all charges so far as posted."""
-        self.spent_posted = self.spent_numerator
-        self.spent_micro = round_half_even(self.spent_posted, RATE_DENOMINATOR)
-
-    def post_credited(self) -> None:
-        """Count all credits so far as posted."""
-        self.credited_posted = self.credited_numerator
-        self.credited_micro = round_half_even(self.credited_posted, RATE_DENOMINATOR)
-
-    def fields(self) -> list[int]:
-        """Return it as plain numbers."""
-        return [
-            self.earned.numerator,
-            self.earned.denominator,
-            self.spent_numerator,
-            self.spent_posted,
-            self.credited_numerator,
-            self.credited_posted,
-            self.expired_micro,
-        ]
+    def text(self) -> str:
+        """Return it as a JSON array of plain numbers."""
+        earned = self.earned
+        return (
+            f"[{earned.numerator},{earned.denominator},"
+            f"{self.spent_numerator},{self.spent_posted.numerator},"
+            f"{self.credited_numerator},{self.credited_posted.numerator},{self.expired_micro}]"
+        )
 
 
 @dataclass(slots=True)
@@ -97,9 +81,10 @@ class Wallet:
             account = self.accounts[pool] = PoolAccount()
         return account
 
-    def by_pool(self) -> Iterator[tuple[str, PoolAccount]]:
-        """Yield the running totals by pool, in id order."""
-        yield from sorted(self.accounts.items())
+    def by_pool(self) -> Iterable[tuple[str, PoolAccount]]:
+        """Return the running totals by pool, in id order."""
+        accounts = self.accounts.items()
+        return sorted(accounts) if len(accounts) > 1 else accounts
 
     @property
     def wallet_micro(self) -> int:
@@ -108,15 +93,12 @@ class Wallet:
 
     def dump(self) -> bytes:
         """Return the wallet as one record of the state topic."""
-        fields = [
-            self.pool,
-            {pool: account.fields() for pool, account in self.by_pool()},
-            self.is_empty,
-            self.reason.value,
-            self.spending.fields(),
-            self.told,
-        ]
-        return _ENCODE(fields).encode()
+        # Names of pools need no escaping by their pattern, nor does what was told.
+        accounts = ",".join([f'"{pool}":{account.text()}' for pool, account in self.by_pool()])
+        return (
+            f'["{self.pool}",{{{accounts}}},{"true" if self.is_empty else "false"},'
+            f'"{self.reason.value}",{self.spending.text()},"{self.told}"]'
+        ).encode()
 
     @staticmethod
     def parse(team: str, value: bytes) -> "Wallet":
@@ -126,7 +108,7 @@ class Wallet:
             team,
             pool,
             {
-                name: PoolAccount(Fraction(numerator, denominator), *totals)
+                name: PoolAccount((numerator, denominator), totals)
                 for name, (numerator, denominator, *totals) in accounts.items()
             },
             is_empty,

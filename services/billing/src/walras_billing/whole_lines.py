@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from walras_billing.charge_encoding import whole_charge_output
 from walras_billing.prices import NO_BARRIER, PriceHistory, View
+from walras_billing.time_held import Sums, TimeHeld
 from walras_billing.usage_line import UsageLine
 from walras_runtime.records import Output
 
@@ -18,18 +19,26 @@ _Asked = tuple[str | None, str, int, int, int, int | None]
 
 
 class _Price(NamedTuple):
-    """µcr per accelerator-hour, since which barrier, and what it made by team, as numerators."""
+    """µcr per accelerator-hour, since which barrier, and what it made by team, as numerators.
+
+    ``counted`` is where the time held counts.
+    """
 
     price_micro: int
     barrier: int
     sums: dict[str, int]
+    counted: Sums
 
 
 class WholeLines:
-    """Rates lines of one step, whose price history does not change meanwhile."""
+    """Rates lines of one step, whose price history does not change meanwhile.
 
-    def __init__(self, prices: PriceHistory, partition: int) -> None:
+    The time that they held is counted, too: here all that this needs is at hand.
+    """
+
+    def __init__(self, prices: PriceHistory, time_held: TimeHeld, partition: int) -> None:
         self._prices = prices
+        self._time_held = time_held
         self._partition = partition
         self._found: dict[_Asked, _Price | None] = {}
 
@@ -46,11 +55,17 @@ class WholeLines:
             found = self._found[asked] = self._look_up(line)
         if found is None:
             return None
-        price, barrier, sums = found
+        price, barrier, sums, counted = found
         limit = terms.limit_micro
         if limit is not None and limit < price:
             price = limit
-        amount = price * terms.tariff_ppm * terms.quantity_macc * (end_ms - start_ms)
+        macc_ms = terms.quantity_macc * (end_ms - start_ms)
+        amount = price * terms.tariff_ppm * macc_ms
+        if line.split is None:
+            held, holder = counted.held, terms.holder
+            held[holder] = held.get(holder, 0) + macc_ms
+        else:
+            counted.add(terms.holder, terms.quantity_macc, end_ms - start_ms, line.split)
         team = terms.team
         sums[team] = sums.get(team, 0) + amount
         return whole_charge_output(line, (price, barrier), amount, self._partition)
@@ -67,11 +82,12 @@ class WholeLines:
 
     def _look_up(self, line: UsageLine) -> _Price | None:
         terms, span, prices = line.terms, (line.start_ms, line.end_ms), self._prices
+        counted = self._time_held.at(line.end_ms)
         if terms.is_free:
-            return _Price(0, NO_BARRIER, {})
+            return _Price(0, NO_BARRIER, {}, counted)
         view = View(line.until_ms)
         segments = prices.segments(terms.series, terms.pool, span, view, line.max_age_ms)
         if len(segments) != 1 or prices.later_barriers(terms.series, span, line.until_ms):
             return None
         price = segments[0].price_micro
-        return None if price is None else _Price(price, segments[0].barrier, {})
+        return None if price is None else _Price(price, segments[0].barrier, {}, counted)

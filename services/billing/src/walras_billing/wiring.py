@@ -9,6 +9,7 @@ from walras_contracts.ledger import LedgerEntryPosted
 from walras_contracts.market import PricePublished
 from walras_contracts.money import BalancePublished, BudgetAlerted, BudgetPublished
 from walras_contracts.topics import load_topics
+from walras_contracts.usage_settled import UsageSettled
 from walras_contracts.work import DrainStatusChanged, UsageMetered
 from walras_runtime.stage import Input, StageSpec
 
@@ -35,6 +36,7 @@ def build(settings: Settings) -> StageSpec:
             ChargeRated.TOPIC,
             ChargePending.TOPIC,
             UsageQuarantined.TOPIC,
+            UsageSettled.TOPIC,
             LedgerEntryPosted.TOPIC,
             BalancePublished.TOPIC,
             BudgetPublished.TOPIC,

@@ -17,8 +17,8 @@ from walras_contracts.accounts import (
 )
 from walras_contracts.calendar_periods import period_of
 
-ALWAYS_MS: Final = -1
-"""Before all market time."""
+ALWAYS_MS: Final = 0
+"""Where market time begins: no period starts before it."""
 REMEMBERED: Final = 256
 """So many periods are looked up once."""
 

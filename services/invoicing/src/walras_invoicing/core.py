@@ -14,7 +14,6 @@ from walras_contracts.ledger import EntryKind, LedgerEntryPosted
 from walras_invoicing.charging import Charging
 from walras_invoicing.invoice import Book
 from walras_invoicing.lifecycle import ENDED
-from walras_invoicing.lines import WITHOUT_JOBS
 from walras_invoicing.publishing import publish_pool, publish_team
 from walras_invoicing.requests import Desk
 from walras_invoicing.rounding import UNITS_PER_MICRO
@@ -84,7 +83,7 @@ def publish(work: Work) -> None:
     """
     state = work.state
     for invoice in state.touched_invoices():
-        if invoice.lines.bound(WITHOUT_JOBS):
+        if invoice.lines.bound():
             invoice.changed = True
         if invoice.shown is None:
             work.desk.urgent[invoice.book.pool, invoice.team] = None

@@ -1,13 +1,13 @@
 """The lines of an invoice: sums of charges that share everything but their times.
 
-They grow with the number of different prices, so their number is bounded: an invoice that would
-have too many leaves out the prices, then the jobs; a pool's leaves out the teams at last.
+Their number is bounded: an invoice that would have too many leaves out names, one after the other
+in a fixed order, until only the kind of a line is left. Of those there are four.
 """
 
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from walras_contracts.invoices import LINES_MAX, InvoiceLine, InvoiceLineKind
 from walras_contracts.work import WorkClass
@@ -15,25 +15,23 @@ from walras_invoicing.rounding import rounded_micro, shared_out
 from walras_runtime.errors import InvariantBrokenError
 
 NONE: Final = "-"
-"""Stands in keys for what is not there: no id begins with it."""
-WITHOUT_PRICES: Final = 1
-WITHOUT_JOBS: Final = 2
-"""Prices are left out too. The coarsest that a team's invoice gets."""
-WITHOUT_TEAMS: Final = 3
-"""Prices and jobs are left out too. The coarsest that a pool's invoice gets."""
+"""Stands in texts for what is not there: no id begins with it."""
+TEAM_ORDER: Final = ("price_micro", "job", "period_start_ms", "work_class", "market")
+"""What the lines of a team's invoice leave out, first to last; all of them are that team's."""
+POOL_ORDER: Final = ("price_micro", "job", "team", "period_start_ms", "work_class", "market")
 _KINDS: Final = [kind.value for kind in InvoiceLineKind]
 
 
 class LineKey(NamedTuple):
-    """What the charges of a line share; kinds and classes by their values."""
+    """What the charges of a line share; kinds and classes by their values. None: left out."""
 
     kind: str
     team: str | None
     job: str | None
-    market: str
-    work_class: str
+    market: str | None
+    work_class: str | None
     price_micro: int | None
-    period_start_ms: int
+    period_start_ms: int | None
 
     def text(self) -> str:
         """Return the key as part of a key of the state topic."""
@@ -42,24 +40,15 @@ class LineKey(NamedTuple):
     @staticmethod
     def parse(text: str) -> "LineKey":
         """Read :meth:`text`."""
-        kind, team, job, market, work_class, price, start = text.split("/")
-        return LineKey(
-            kind,
-            None if team == NONE else team,
-            None if job == NONE else job,
-            market,
-            work_class,
-            None if price == NONE else int(price),
-            int(start),
-        )
+        kind, *parts = text.split("/")
+        team, job, market, work_class, *numbers = [None if p == NONE else p for p in parts]
+        price, start = [None if n is None else int(n) for n in numbers]
+        return LineKey(kind, team, job, market, work_class, price, start)
 
-    def coarser(self, detail: int) -> "LineKey":
-        """Return the key that is left at a level of detail, 0 being all of it."""
-        return self._replace(
-            price_micro=self.price_micro if detail < WITHOUT_PRICES else None,
-            job=self.job if detail < WITHOUT_JOBS else None,
-            team=self.team if detail < WITHOUT_TEAMS else None,
-        )
+    def without(self, names: tuple[str, ...]) -> "LineKey":
+        """Return the key that is left when some names are left out."""
+        nothing: dict[str, Any] = dict.fromkeys(names)
+        return self._replace(**nothing) if nothing else self
 
 
 @dataclass(slots=True)
@@ -95,11 +84,12 @@ class Line:
 class LineBook:
     """The lines of one invoice.
 
-    ``detail`` is how much their keys leave out; ``touched`` names the keys that changed since they
-    were written to the state topic.
+    Their keys leave out the first ``detail`` names of ``order``; ``touched`` names the keys that
+    changed since they were written to the state topic.
     """
 
     detail: int = 0
+    order: tuple[str, ...] = TEAM_ORDER
     lines: dict[LineKey, Line] = field(default_factory=dict)
     numerator: int = 0
     """Exact sum of the lines."""
@@ -107,9 +97,13 @@ class LineBook:
     """Exact sum of its credits alone."""
     touched: dict[LineKey, None] = field(default_factory=dict)
 
+    def coarse(self, key: LineKey) -> LineKey:
+        """Return the key of the line that charges of a key are on."""
+        return key.without(self.order[: self.detail])
+
     def holds(self, key: LineKey, macc_ms: int) -> bool:
         """Whether the line of a key has so much use that can be taken back."""
-        held = self.lines.get(key.coarser(self.detail) if self.detail else key)
+        held = self.lines.get(self.coarse(key))
         return held is not None and held.macc_ms >= macc_ms
 
     def add(self, key: LineKey, line: Line) -> None:
@@ -120,8 +114,7 @@ class LineBook:
         InvariantBrokenError
             A correction came before what it corrects.
         """
-        if self.detail:
-            key = key.coarser(self.detail)
+        key = self.coarse(key)
         held = self.lines.get(key)
         if held is None:
             held = self.lines[key] = Line(line.first_ms, line.last_ms)
@@ -138,10 +131,10 @@ class LineBook:
         if key.kind == InvoiceLineKind.CREDIT.value:
             self.credit_numerator += line.numerator
 
-    def bound(self, coarsest: int) -> bool:
+    def bound(self) -> bool:
         """Leave out more until there are few enough lines; tell whether it was needed."""
         before = self.detail
-        while len(self.lines) > LINES_MAX and self.detail < coarsest:
+        while len(self.lines) > LINES_MAX and self.detail < len(self.order):
             self.detail += 1
             held, self.lines = self.lines, {}
             self.touched.update(dict.fromkeys(held))
@@ -174,9 +167,9 @@ def _by_key(entry: tuple[LineKey, Line]) -> tuple[int, str, str, str, str, int, 
         _KINDS.index(key.kind),
         key.team or "",
         key.job or "",
-        key.market,
-        key.work_class,
-        key.period_start_ms,
+        key.market or "",
+        key.work_class or "",
+        -1 if key.period_start_ms is None else key.period_start_ms,
         -1 if key.price_micro is None else key.price_micro,
     )
 
@@ -221,7 +214,7 @@ def as_events(lines: list[tuple[LineKey, Line]], amounts: list[int]) -> tuple[In
             team=key.team,
             job=key.job,
             market=key.market,
-            work_class=WorkClass(key.work_class),
+            work_class=None if key.work_class is None else WorkClass(key.work_class),
             price_micro=key.price_micro,
             period_start_ms=key.period_start_ms,
             first_ms=line.first_ms,

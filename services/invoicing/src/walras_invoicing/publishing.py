@@ -7,7 +7,7 @@ from walras_contracts.invoices import InvoiceLine, InvoicePublished
 from walras_invoicing.invoice import Account, Book, Shown, TeamInvoice
 from walras_invoicing.lifecycle import Status
 from walras_invoicing.lines import (
-    WITHOUT_TEAMS,
+    POOL_ORDER,
     Line,
     LineBook,
     LineKey,
@@ -139,7 +139,7 @@ def _of_team(invoice: TeamInvoice, today: Shown, now_ms: int) -> InvoicePublishe
 
 def _lines_of_pool(invoices: list[TeamInvoice]) -> tuple[InvoiceLine, ...]:
     """Sum up the lines of teams, amounts as the teams pay them, without their jobs."""
-    sums = LineBook()
+    sums = LineBook(order=POOL_ORDER)
     amounts: dict[LineKey, int] = {}
     for invoice in invoices:
         lines = invoice.lines.ordered()
@@ -149,10 +149,10 @@ def _lines_of_pool(invoices: list[TeamInvoice]) -> tuple[InvoiceLine, ...]:
             of_pool = key._replace(job=None)
             sums.add(of_pool, line)
             amounts[of_pool] = amounts.get(of_pool, 0) + amount
-    sums.bound(WITHOUT_TEAMS)
+    sums.bound()
     whole: dict[LineKey, int] = {}
     for key, amount in amounts.items():
-        coarse = key.coarser(sums.detail)
+        coarse = sums.coarse(key)
         whole[coarse] = whole.get(coarse, 0) + amount
     ordered: list[tuple[LineKey, Line]] = sums.ordered()
     return as_events(ordered, [whole[key] for key, _ in ordered])

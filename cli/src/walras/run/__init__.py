@@ -1,0 +1,1 @@
+"""``walras run``: the launcher of the job SDK under the name of the command."""
