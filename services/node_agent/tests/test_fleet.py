@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from services.node_agent.tests.fleet_bench import START_MS, Bench, drain, part
 from walras_contracts.demand import Drainability
-from walras_contracts.quantities import NUMBER_MAX, SETTLEMENT_MS
-from walras_contracts.work import LeaseGranted, UsageMetered, WorkClass
-from walras_node_agent.metering import UsageTemplate
+from walras_contracts.quantities import SETTLEMENT_MS
+from walras_contracts.work import LeaseGranted, WorkClass
 from walras_node_agent.usage_pieces import USAGE_INTERVAL_MS, pieces
 from walras_node_agent.wiring import FLEET_DONE
 from walras_runtime.errors import InvariantBrokenError

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.node_agent.tests.test_fleet import MINUTE_MS, Bench, part
+from services.node_agent.tests.fleet_bench import MINUTE_MS, Bench, part
 from walras_contracts.quantities import NUMBER_MAX
 from walras_contracts.work import UsageMetered, WorkClass
 from walras_node_agent.metering import UsageTemplate

@@ -7,7 +7,6 @@ import pytest
 from walras_contracts.capacity import NodeState
 from walras_contracts.demand import JobQueued
 from walras_contracts.drains import VacateReason
-from walras_contracts.event import Event
 from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import JobState, JobStatusChanged, LeaseGranted, WorkClass
 from walras_runtime.memory.runner import state_digest_input
@@ -381,55 +380,3 @@ def test_two_teams_may_use_the_same_job_id(kit: Any) -> None:
     )
 
     assert len({e.lease for e in written if isinstance(e, LeaseGranted)}) == 2
-
-
-def handover(kit: Any, bench: Any) -> list[list[Event | Output]]:
-    """Three teams of two devices each; one runs two jobs of three, the others claim theirs."""
-    written = [
-        bench.step(
-            kit.node("n1", 6),
-            kit.quota("A", a=(6, 0, 5)),
-            bench.job("a1", 3, team="A"),
-            bench.job("a2", 3, team="A"),
-        ),
-        bench.step(
-            kit.quota("A", a=(2, 0, 5)),
-            kit.quota("B", a=(2, 0, 5)),
-            kit.quota("C", a=(2, 0, 5)),
-            bench.job("b1", 2, team="B"),
-            bench.job("c1", 2, team="C"),
-        ),
-        bench.step(),
-    ]
-    written.append(bench.step(*bench.freed("a1", "vacated", 1)))
-    written.append(bench.step(*bench.freed("a2", "vacated", 1)))
-    return written
-
-
-def test_two_claims_in_one_tick_never_bring_the_devices_in_use_above_those_present(
-    kit: Any,
-) -> None:
-    bench = kit.bench()
-    held: dict[str, int] = {}
-    for written in handover(kit, bench):
-        # Freed parts end their records before others may start in the same step.
-        for output in [e for e in written if isinstance(e, Output) and e.topic == "leases"]:
-            del held[output.key]
-        for lease in [e for e in written if isinstance(e, LeaseGranted)]:
-            held[lease.record_key()] = lease.size_macc
-        assert sum(held.values()) <= 6000
-
-    assert bench.states() == {
-        "a1": "pending",
-        "a2": "pending",
-        "b1": "running",
-        "c1": "running",
-    }
-
-
-def test_a_crash_before_every_step_leaves_the_same_log(kit: Any) -> None:
-    whole, crashed = kit.bench(), kit.bench(crash=True)
-    handover(kit, whole)
-    handover(kit, crashed)
-
-    assert crashed.log.entries == whole.log.entries

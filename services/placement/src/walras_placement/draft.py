@@ -3,7 +3,8 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from walras_placement.devices import DevicePool, Node
+from walras_placement.devices import DevicePool
+from walras_placement.nodes import Node
 from walras_placement.shares import Share, occupied_macc
 from walras_placement.topology import DomainKey, Places
 

@@ -7,9 +7,9 @@ from walras_contracts.drains import VacateReason
 from walras_contracts.quantities import PPM
 from walras_contracts.work import WorkClass
 from walras_placement.decisions import Plan, Reclass, Stay, Vacate, Wake
-from walras_placement.devices import Node
 from walras_placement.jobs import Job
 from walras_placement.leases import Lease
+from walras_placement.nodes import Node
 from walras_placement.rooms import Room, Rooms
 from walras_placement.teams import RunBook, TeamJobs
 from walras_placement.victims import choose_victims

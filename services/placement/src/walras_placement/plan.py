@@ -18,7 +18,8 @@ from walras_placement.reservations import leases_in
 from walras_placement.reserving import Reserver
 from walras_placement.rooms import close, rooms_of
 from walras_placement.rules import Moment, Rules
-from walras_placement.starting import Pending, Starter, set_aside
+from walras_placement.setting_aside import set_aside
+from walras_placement.starting import Pending, Starter
 from walras_placement.state import PlacementState
 from walras_placement.waiting import Explainer
 

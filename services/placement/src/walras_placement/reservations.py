@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Final
 
-from walras_placement.devices import Node
+from walras_placement.nodes import Node
 from walras_placement.shares import Share
 
 RESERVED: Final = "~reserved/"

@@ -9,7 +9,8 @@ from walras_placement.decisions import Plan, Wait
 from walras_placement.draft import Draft
 from walras_placement.outcomes import Short
 from walras_placement.rooms import Rooms, is_free
-from walras_placement.starting import Pending, fitting_macc
+from walras_placement.setting_aside import fitting_macc
+from walras_placement.starting import Pending
 
 LASTING: Final = frozenset(
     {
