@@ -43,7 +43,7 @@ space := $(subst ,, )
 TYPE_PATH := $(subst $(space),:,$(strip $(wildcard libs/*/src services/*/src) cli/src deploy/launcher/src))
 GENERATED := schemas docs/dataflow.md README.md
 
-.PHONY: help setup demo test test-long chaos-billing verify fmt lint types imports generated tidy generate bench bench-billing bench-clearing fuzz asan cov-pyx up down doctor clean distclean
+.PHONY: help setup demo test test-long chaos-billing verify fmt lint types imports generated tidy generate bench bench-billing bench-placement bench-clearing fuzz asan cov-pyx up down doctor clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -163,6 +163,9 @@ bench: setup ## events per second and barrier-to-quota times, with this machine'
 
 bench-billing: setup ## billing against its bounds and rivals, about twenty minutes
 	@$(RUN) python -m tests.performance.billing_bench $(BENCH_ARGS)
+
+bench-placement: setup ## placement's plans of a fleet against their bounds, about two minutes
+	@$(RUN) python -m tests.performance.placement_bench $(BENCH_ARGS)
 
 # --- the clearing core ----------------------------------------------------------------------------
 

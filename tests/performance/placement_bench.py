@@ -88,8 +88,6 @@ def measure(what: BenchPlan, only: frozenset[str], say: Say) -> dict[str, PlanFi
     if running < what.leases * 9 // 10:
         raise BenchError(f"only {running:,} of {what.leases:,} leases started")
     figures = {"filling": _figures(metered.ms[:1], metered.teams[:1], [])}
-    # As in the service: garbage is looked for between steps.
-    collect_between_steps()
     if "changes" in only:
         say(f"{what.steps} steps with 1 % of it changed")
         figures["changes"] = _steps(fleet, metered, what.steps, lambda: fleet.changes(1))
@@ -151,6 +149,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace, say: Say) -> PlacementResults:
     machine = this_machine()
     say(machine.describe())
+    # As in the service: garbage is looked for between steps.
+    collect_between_steps()
     what = (quick_plan if options.quick else full_plan)(options.seed)
     head, changed = commit()
     return PlacementResults(

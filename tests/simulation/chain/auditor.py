@@ -11,9 +11,11 @@ from services.billing.tests.charge_audit import faults
 from tests.simulation.chain.scenario import Scenario
 from tests.simulation.chain.world import MINUTE_MS, Restart, World, decoded
 from walras_contracts.capacity import NodePublished, NodeState
-from walras_contracts.drains import VacateRequested
+from walras_contracts.drains import VacateRequested, VacateWithdrawn
 from walras_contracts.event import Event
 from walras_contracts.work import (
+    DrainState,
+    DrainStatusChanged,
     JobState,
     JobStatusChanged,
     LeaseGranted,
@@ -36,6 +38,10 @@ class Held:
     sizes_macc: dict[str, int] = field(default_factory=dict)
     open: set[str] = field(default_factory=set)
     leaving: bool = False
+    withdrawn: bool = False
+    """It may stay after all, if its drain has not gone too far."""
+    back: set[str] = field(default_factory=set)
+    """Nodes whose agents said that the drain is off."""
 
 
 class Auditor:
@@ -52,6 +58,7 @@ class Auditor:
         self.usage: dict[str, list[UsageMetered]] = defaultdict(list)
         self._seen: dict[str, dict[int, int]] = defaultdict(dict)
         self._freed: list[LeaseStatusChanged] = []
+        self._cancelled: list[DrainStatusChanged] = []
 
     def after_step(self) -> None:
         for job in self.scenario.jobs.values():
@@ -59,11 +66,19 @@ class Auditor:
         # Placement saw what the fleet wrote in the step before.
         for status in self._freed:
             self.take_freed(status)
+        for cancelled in self._cancelled:
+            self.take_cancelled(cancelled)
         self.take_leases(self._new("leases"))
         for event in self._new("vacate"):
-            assert isinstance(event, VacateRequested)
-            assert not self.leases[event.lease].leaving, "a lease is asked to leave once"
-            self.leases[event.lease].leaving = True
+            assert isinstance(event, VacateRequested | VacateWithdrawn)
+            held = self.leases[event.lease]
+            if isinstance(event, VacateWithdrawn):
+                assert held.leaving, "what may stay was asked to leave"
+                assert not held.withdrawn, "a lease is told once that it may stay"
+                held.withdrawn = True
+                continue
+            assert not held.leaving or held.withdrawn, "a lease is asked to leave once"
+            held.leaving, held.withdrawn, held.back = True, False, set()
         for event in self._new("job.status"):
             assert isinstance(event, JobStatusChanged)
             self.finished[event.record_key()] += event.state is JobState.FINISHED
@@ -73,6 +88,11 @@ class Auditor:
             event
             for event in self._new("lease.status")
             if isinstance(event, LeaseStatusChanged) and event.state is LeaseState.FREED
+        ]
+        self._cancelled = [
+            event
+            for event in self._new("drain.status")
+            if isinstance(event, DrainStatusChanged) and event.state is DrainState.CANCELLED
         ]
         for event in self._new("usage"):
             assert isinstance(event, UsageMetered)
@@ -87,6 +107,15 @@ class Auditor:
         self.left[f"{status.team}/{status.job}"] = status.remaining_run_ms
         if not held.open:
             del self.leases[status.lease]
+
+    def take_cancelled(self, status: DrainStatusChanged) -> None:
+        held = self.leases.get(status.lease)
+        if held is None:
+            return
+        assert held.withdrawn, "no drain is off that nobody called off"
+        held.back.add(status.node)
+        if held.back >= held.open:
+            held.leaving = held.withdrawn = False
 
     def take_leases(self, events: list[Event]) -> None:
         fresh: dict[str, None] = {}
@@ -142,7 +171,7 @@ class Auditor:
                 assert now == (held.market, held.sizes_macc[name]), (
                     f"{lease}: {name} is not what it was"
                 )
-                assert all(is_usable(node, d) for d in devices), f"{lease}: {name} was withdrawn"
+                assert all(may_stay(node, d) for d in devices), f"{lease}: {name} was withdrawn"
 
     def check_metered(self, usage: UsageMetered) -> None:
         """Usage is of all that is occupied, at the pool that the team is in then."""
@@ -199,6 +228,14 @@ def is_usable(node: NodePublished, device: int) -> bool:
         node.state is NodeState.ACTIVE
         and device < node.devices
         and device not in node.withheld_devices
+    )
+
+
+def may_stay(node: NodePublished, device: int) -> bool:
+    """Whether what runs may stay; a node that is to be emptied is left by drains."""
+    emptied = node.state in {NodeState.DRAINING, NodeState.OFF}
+    return is_usable(
+        node.model_copy(update={"state": NodeState.ACTIVE}) if emptied else node, device
     )
 
 

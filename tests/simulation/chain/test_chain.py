@@ -143,8 +143,10 @@ def test_the_scenarios_contain_all_that_they_are_meant_to_contain() -> None:
     for seed in range(30):
         auditor = play(seed, 22)
         for event in decoded(auditor.world.events("vacate")):
-            assert isinstance(event, VacateRequested)
-            seen[event.reason] += 1
+            if isinstance(event, VacateRequested):
+                seen[event.reason] += 1
+            else:
+                seen["may stay after all"] += 1
         for event in decoded(auditor.world.events("leases")):
             assert isinstance(event, LeaseGranted)
             seen["several parts"] += event.parts > 1
