@@ -38,7 +38,7 @@ def results(changes: PlanFigures | None, whole: PlanFigures | None) -> Placement
 
 def test_a_quick_run_measures_every_part() -> None:
     what = quick_plan(1)
-    figures = measure(what, frozenset(PARTS), lambda line: None)
+    figures = measure(what, frozenset(PARTS), lambda _: None)
     assert figures.keys() == {"filling", *PARTS}
     assert figures["changes"].plans == what.steps
     assert figures["whole"].plans == what.restarts

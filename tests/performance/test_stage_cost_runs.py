@@ -12,6 +12,7 @@ def test_every_stage_of_the_chain_has_a_line(capsys: pytest.CaptureFixture[str])
         "billing",
         "capacity",
         "clearing",
+        "drain",
         "intake",
         "invoicing",
         "node_agent",

@@ -173,7 +173,8 @@ def test_what_runs_leaves_for_the_budget_and_within_the_grace(course: Course) ->
             for event in course.of(VacateRequested, step)
             if isinstance(event, VacateRequested) and event.team == "t1"
         ]
-        assert len(leaving) == 4
+        # Who was asked to leave within ten cycles may not have started again (re-entry hold).
+        assert len(leaving) == course.paid(stopped) // 1000 > 0
         assert {event.reason for _, event in leaving} == {"budget_exhausted"}
         last = max(step for step, _ in leaving)
         # One step until placement knows, five minutes of grace, two steps until the use is rated.

@@ -8,7 +8,7 @@ import pytest
 from walras_clearing_service.books import Solver
 from walras_clearing_service.core import ClearingStage, Options
 from walras_clearing_service.frames import KEY_FRAME_EVERY
-from walras_clearing_service.job_table import REFUSED
+from walras_clearing_service.job_table import ACTIVE, REFUSED
 from walras_clearing_service.reports import SUMMARY_BYTES_MAX
 from walras_contracts.accounts import Gate, MarketDocument
 from walras_contracts.demand import JobQueued
@@ -380,6 +380,23 @@ def test_a_job_has_no_place_where_placement_names_a_lack_that_only_supply_can_en
     refused = {key: bool(jobs.flags[row] & REFUSED) for row, key in enumerate(jobs.keys)}
     assert refused.pop("team-0/a") == (reason in {"no_such_type", "exceeds_supply"})
     assert not any(refused.values())
+
+
+@pytest.mark.parametrize("reason", WaitReason)
+def test_a_job_that_placement_sets_aside_is_no_demand_until_another_reason_is_named(
+    kit: Any, reason: WaitReason
+) -> None:
+    told = [
+        kit.status("team-0", "a", JobState.PENDING, reason=name)
+        for name in (reason.value, "waiting_for_quota")
+    ]
+    for given, is_demand in ((told[:1], reason not in {"parked", "held_back"}), (told, True)):
+        stage = stage_with([*two_markets(kit), *given], REPLAY, kit.solver)
+        stage.state.freeze(0, 0, kit.time_of(0), ())
+        jobs = stage.state.jobs
+        active = {key: bool(jobs.flags[row] & ACTIVE) for row, key in enumerate(jobs.keys)}
+        assert active.pop("team-0/a") == is_demand
+        assert all(active.values())
 
 
 def test_a_job_is_demand_by_the_whole_devices_that_placement_says_it_needs_or_holds(

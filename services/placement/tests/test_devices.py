@@ -151,6 +151,40 @@ def test_the_check_finds_a_device_that_was_lost() -> None:
         pool.check()
 
 
+def test_reserved_devices_are_open_for_nobody_and_go_to_their_job_when_they_are_freed() -> None:
+    pool = pool_of(node("n1", 3))
+    pool.hold("x", "a", [Share("n1", (0,), 1000)])
+    wanted = [Share("n1", (0, 1), 2000)]
+    pool.reserve("t/j", wanted)
+    assert taken(pool, 1000) == [("n1", (2,))]
+    with pytest.raises(InvariantBrokenError, match="reserved for t/j"):
+        pool.hold("y", "a", [Share("n1", (1,), 1000)])
+    with pytest.raises(InvariantBrokenError, match="reserved for t/j"):
+        pool.reserve("t/k", [Share("n1", (1, 2), 2000)])
+    pool.release("x", Share("n1", (0,), 1000))
+    assert pool.take_awaited() == ["t/j"]
+    assert Draft(pool).open_macc("a") == 1000
+    pool.check()
+    pool.unreserve("t/j", "a", wanted)
+    assert Draft(pool).open_macc("a") == 3000
+    pool.check()
+
+
+def test_what_is_held_on_withdrawn_devices_counts_against_what_may_start() -> None:
+    pool = pool_of(node("n1", 2), node("n2", 3))
+    pool.hold("x", "a", [Share("n1", (0, 1), 2000)])
+    pool.put("n1", node("n1", 2, state=NodeState.WITHHELD))
+    assert pool.startable_macc("a") == 1000
+    assert Draft(pool).take("a", 2000) is None
+    pool.abandon("x", Share("n1", (0, 1), 2000))
+    assert pool.startable_macc("a") == 3000, "no quota stands for a remnant"
+    pool.hold("y", "a", [Share("n2", (0, 1, 2), 3000)])
+    pool.check_started(["a"])
+    pool.put("n2", node("n2", 2))
+    with pytest.raises(InvariantBrokenError, match="2000 usable"):
+        pool.check_started(["a"])
+
+
 def spoilt(
     nodes: dict[str, NodePublished], leases: dict[str, tuple[str, tuple[Share, ...]]]
 ) -> set[str]:

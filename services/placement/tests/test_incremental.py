@@ -99,3 +99,17 @@ def test_a_crash_before_every_step_leaves_the_same_log(kit: Any, seed: int) -> N
         town.run(STEPS)
 
     assert towns[1].bench.log.entries == towns[0].bench.log.entries
+
+
+def test_a_build_that_overlooks_a_team_is_noticed(kit: Any) -> None:
+    """The canary: the comparison above is able to fail."""
+
+    def careless(
+        state: PlacementState, moment: Moment, rules: Rules, scope: Sequence[str] | None = None
+    ) -> Plan:
+        return plan(state, moment, rules, (scope or ())[:-1])
+
+    towns = [Town(kit.bench(planner=each), 1) for each in (plan, careless)]
+    for town in towns:
+        town.run(40)
+    assert towns[1].bench.log.entries != towns[0].bench.log.entries

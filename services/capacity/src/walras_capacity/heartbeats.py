@@ -2,8 +2,8 @@
 
 When a report was read is not in the report, and a sender's clock is not to be trusted. So the
 state keeps marks, one a step: its market time, and how far ``node.health`` had been read then. The
-topic itself holds the last report of every node with its offset; the first mark that has read as
-far tells when the node was heard. One small record a step restores all of it.
+topic itself, of one partition, holds the last report of every node with its offset; the first mark
+that has read as far tells when the node was heard. One small record a step restores all of it.
 """
 
 import json
@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Final
 
+from walras_runtime.errors import InvariantBrokenError
 from walras_runtime.records import Record, StateChange
 
 CLOCK: Final = "clock"
@@ -34,7 +35,15 @@ class Heartbeats:
         self._marks: list[Mark] = []
 
     def fold(self, record: Record) -> None:
-        """Take a report; a tombstone: the agent is gone for good, nothing is expected of it."""
+        """Take a report; a tombstone: the agent is gone for good, nothing is expected of it.
+
+        Raises
+        ------
+        InvariantBrokenError
+            The topic has more than one partition: offsets do not order its reports.
+        """
+        if record.partition:
+            raise InvariantBrokenError(f"{record.topic} has a partition {record.partition}")
         self._offsets.pop(record.key, None)
         if record.value is not None:
             self._offsets[record.key] = record.offset

@@ -15,7 +15,7 @@ from walras_clearing.arrays import NO_LIMIT
 from walras_clearing_service.input_digest import SUM_SPACE, WORDS, row_digests, sum_of
 from walras_clearing_service.names import NONE, Names, TypeLists, hash_of
 from walras_contracts.demand import JobQueued
-from walras_contracts.wait_reasons import ENDED_STATES, NO_PLACE
+from walras_contracts.wait_reasons import ENDED_STATES, NO_DEMAND, NO_PLACE
 from walras_contracts.work import JobState, JobStatusChanged
 
 Rows = NDArray[np.int64]
@@ -23,7 +23,7 @@ Rows = NDArray[np.int64]
 
 QUEUED, CANCELLED, GANG_IN_QUEUE = 1, 2, 4
 """Bits of ``said_by_queue``."""
-TOLD, ENDED, HOLDS, DRAINS, NO_PLACE_TOLD = 1, 2, 4, 8, 16
+TOLD, ENDED, HOLDS, DRAINS, NO_PLACE_TOLD, ASIDE = 1, 2, 4, 8, 16, 32
 """Bits of ``said_by_placement``."""
 ACTIVE, RUNNING, GANG, REFUSED, DRAINING, MARKED = 1, 2, 4, 8, 16, 32
 """Bits of ``flags``: may be demand; holds devices of a market; all or nothing; placement says that
@@ -155,6 +155,8 @@ class JobTable:
             said |= ENDED
         elif status.reason in NO_PLACE:
             said |= NO_PLACE_TOLD
+        elif status.reason in NO_DEMAND:
+            said |= ASIDE
         self.said_by_placement[handle] = said
         self.needed_macc[handle] = status.needed_macc
         self.held_in[handle] = NONE if market is None else self.markets.number(market)
@@ -261,7 +263,7 @@ class JobTable:
 
     def _derive(self, rows: Rows) -> None:
         queue, placement = self.said_by_queue[rows], self.said_by_placement[rows]
-        active = ((queue & (QUEUED | CANCELLED)) == QUEUED) & ((placement & ENDED) == 0)
+        active = ((queue & (QUEUED | CANCELLED)) == QUEUED) & ((placement & (ENDED | ASIDE)) == 0)
         holds = active & ((placement & HOLDS) != 0)
         self.running_in[rows] = np.where(holds, self.held_in[rows], NONE)
         self.started_ms[rows] = np.where(holds, self.held_since_ms[rows], NONE)

@@ -4,7 +4,7 @@ from walras_clearing import Job
 from walras_clearing_service.reference_bidder import PlainBidPlan
 from walras_clearing_service.reference_model import JobView
 from walras_contracts.demand import JobQueued
-from walras_contracts.wait_reasons import ENDED_STATES, NO_PLACE
+from walras_contracts.wait_reasons import ENDED_STATES, NO_DEMAND, NO_PLACE
 from walras_contracts.work import JobState, JobStatusChanged
 
 HOLDING = frozenset({JobState.RUNNING, JobState.DRAINING})
@@ -70,6 +70,8 @@ class PlainQueue:
         if job.cancelled or (status is not None and status.state in ENDED_STATES):
             return None
         holds = status is not None and status.state in HOLDING
+        if status is not None and not holds and status.reason in NO_DEMAND:
+            return None
         # Placement gives whole devices: what it says that the job needs or holds is its demand.
         size_macc = max(job.size_macc, status.needed_macc if status is not None else 0)
         return JobView(

@@ -132,8 +132,9 @@ def _move(
 def _follow_pressure(state: DrainServiceState, writer: Writer) -> None:
     """Find the markets that are pressed, and advise those who may have to leave them."""
     terms = state.terms.in_force(writer.now_ms)
-    for market in sorted(state.nodes.markets):
-        use = state.nodes.markets[market]
+    # A market whose last nodes went may be pressed still; after a restart only that is known of it.
+    for market in sorted({**state.nodes.markets, **state.pressed}):
+        use = state.nodes.markets.get(market, Use())
         is_pressed, was_pressed = use.reaches(terms.pressure_ppm), market in state.pressed
         if is_pressed and not was_pressed:
             state.pressed[market] = writer.now_ms

@@ -104,6 +104,7 @@ def carry_out(state: PlacementState, writer: Writer, plan: Plan) -> None:
         _reserve(state, writer, reserve)
     for grant in plan.granted:
         _grant(state, writer, grant)
+    state.devices.check_started({grant.market: None for grant in plan.granted})
     for wait in plan.waiting:
         _wait(writer, wait)
     # A plan made at once would be empty: only what `later` says is to be looked at again.

@@ -280,6 +280,21 @@ class DevicePool:
         self._reshaped.clear()
         return taken
 
+    def check_started(self, kinds: Iterable[str]) -> None:
+        """Check that what was started does not bring what is held above what there is.
+
+        Raises
+        ------
+        InvariantBrokenError
+            More of one of the types is held than may be used.
+        """
+        for kind in kinds:
+            held_macc, usable_macc = self.counts[kind].held, self.places[kind].usable_macc
+            if held_macc > usable_macc:
+                raise InvariantBrokenError(
+                    f"{kind}: {held_macc} macc held after a start, {usable_macc} usable"
+                )
+
     def check_touched(self) -> None:
         """Compare the nodes that anything happened to, and the sums of all types.
 
