@@ -37,7 +37,7 @@ RULES: dict[str, Any] = {"look_back_ms": 1_200_000, "price_wait_ms": 2_400_000}
 @pytest.fixture(scope="module")
 def clean() -> MemoryLog:
     """Return a log on which everything that is tampered with occurs."""
-    return Hours(1, minutes=150).run(MoneyWorld(**RULES)).log
+    return Hours(2, minutes=150).run(MoneyWorld(**RULES)).log
 
 
 def audited(log: MemoryLog) -> AuditReport:

@@ -115,7 +115,7 @@ class DrainRequested(Event):
     job: Id
     team: Id
     reason: Annotated[VacateReason, Field(strict=False)]
-    cancel: bool = False
+    cancel: bool
     requested_ms: MarketTimeMs
 
     def record_key(self) -> str:

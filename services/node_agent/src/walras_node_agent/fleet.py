@@ -84,6 +84,8 @@ class _Run:
         if lease.settled and (lease.end_ms is None or lease.end_ms > self.until_ms):
             self._write_usage(lease, self.whole, None)
             return
+        # Where barriers were missing, what came before this step comes first.
+        self._go_on(lease, self._at_ms - 1)
         if lease.commands or lease.records_ended:
             self._take_what_was_said(lease)
         if lease.start_ms is None and lease.life.state is PartState.ACCEPTED:
@@ -129,7 +131,11 @@ class _Run:
             self._end(lease, LeaseOutcome.VACATED, self._at_ms)
         elif lease.life.leave_ms is not None and lease.life.leave_ms <= self._now_ms:
             self._happens(lease, Happened(PartEvent.WARNING_OVER), self._at_ms)
-        while (next_one := self._next(lease)) is not None:
+        self._go_on(lease, self.until_ms)
+
+    def _go_on(self, lease: Lease, until_ms: int) -> None:
+        """Let happen what a lease does by itself up to a time."""
+        while (next_one := self._next(lease)) is not None and next_one[0] <= until_ms:
             at_ms, event = next_one
             if event is PartEvent.GROUP_GONE:
                 self._end(lease, LeaseOutcome.FINISHED, at_ms)
