@@ -35,6 +35,7 @@ def assert_cycles_are_whole(report: dict[str, Any]) -> None:
         assert cycles["states"] == {"cleared": report["cycles"]["count"]}, market
 
 
+@pytest.mark.slow
 def test_two_runs_with_one_seed_decide_the_same(run_market: RunMarket, undisturbed: Report) -> None:
     report = run_market()
     assert report["digests"] == undisturbed["digests"]
@@ -97,6 +98,7 @@ def test_a_frozen_clearing_leader_is_fenced_and_exits(
     assert len({next(iter(epochs)) for epochs in barriers.values()}) >= 2, "nobody took over"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [20261129])
 def test_killing_intake_and_placement_at_random_changes_nothing(
     run_market: RunMarket, undisturbed: Report, seed: int

@@ -18,6 +18,7 @@ BENCH = ROOT / "tests" / "performance" / "bench.py"
 PER_CYCLE = {"intake", "capacity", "clearing", "broker", "bench"}
 
 
+@pytest.mark.slow
 @pytest.mark.broker
 def test_a_quick_run_measures_everything_on_a_real_broker(tmp_path: Path) -> None:
     document = quick_run(BENCH, tmp_path)

@@ -40,6 +40,7 @@ SIZE = BillingSize(leases=60, teams=12, pools=4, seed=3)
 GROWTH = GrowthPlan(leases=(40,), events=10, settle=1, steps=2, teams=8, pools=2, seed=3)
 
 
+@pytest.mark.slow
 @pytest.mark.broker
 def test_a_quick_run_measures_everything_on_a_real_broker(tmp_path: Path) -> None:
     document = quick_run(BENCH, tmp_path)
