@@ -6,13 +6,17 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from libs.job.tests.agent_side import clean_environment, run, run_python
+from walras_job.checkpoint_format import CHUNK_BYTES, Label, write_checkpoint
 from walras_job.disk_faults import read_fault, write_fault
 from walras_job.errors import CheckpointFullError, CheckpointWriteError
+from walras_launcher.pytest_plugin import missing
 
 # Saves while there is room, then more than there is, then again when there is some.
 PROGRAM = """
@@ -75,7 +79,7 @@ def test_on_a_full_disk_the_last_good_one_stays(tmp_path: Path) -> None:
     space = ["unshare", "--user", "--map-root-user", "--mount"]
     mount = 'mount -t tmpfs -o size=1m none "$1" && exec "$2" -c "$3" "$1"'
     if shutil.which("unshare") is None or not can_mount(space, tmp_path):
-        pytest.skip("this system lets no user mount a small file system")
+        missing("mount", OSError("a user may not mount a small file system here (unshare --user)"))
     program = PROGRAM.format(prepare="")
     command = [*space, "sh", "-c", mount, "sh", str(tmp_path), sys.executable, program]
     expect_good_is_kept(run(command, clean_environment()), "No space left on device")
@@ -84,6 +88,22 @@ def test_on_a_full_disk_the_last_good_one_stays(tmp_path: Path) -> None:
 def can_mount(space: list[str], directory: Path) -> bool:
     command = [*space, "mount", "-t", "tmpfs", "none", str(directory)]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_an_interrupt_stays_one_although_the_disk_failed_before_it(tmp_path: Path) -> None:
+    def interrupted(stream: BinaryIO) -> None:
+        with suppress(OSError):
+            stream.write(bytes(CHUNK_BYTES))
+        raise KeyboardInterrupt
+
+    path = tmp_path / "a"
+    path.touch()
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write_checkpoint(descriptor, path, Label(1, 1, 1), interrupted)
+    finally:
+        os.close(descriptor)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])

@@ -15,8 +15,6 @@ from walras_job.protocol import (
     DrainDone,
     DrainProgress,
     DrainWarning,
-    HttpAnswer,
-    http_answer,
 )
 
 SESSIONS = st.text(min_size=1, max_size=SESSION_CHARACTERS_MAX)
@@ -121,19 +119,3 @@ def test_what_the_other_side_would_not_read_is_not_written(document: Any) -> Non
 def test_a_long_text_of_another_writer_is_cut() -> None:
     body = json.dumps({"session": "s1", "text": "x" * 5_000}).encode()
     assert DrainProgress.decode(body).text == "x" * TEXT_CHARACTERS_MAX
-
-
-@pytest.mark.parametrize(
-    ("status", "answer"),
-    [
-        (199, HttpAnswer.REFUSED),
-        (200, HttpAnswer.SAVED),
-        (202, HttpAnswer.ACCEPTED),
-        (204, HttpAnswer.SAVED),
-        (299, HttpAnswer.SAVED),
-        (300, HttpAnswer.REFUSED),
-        (503, HttpAnswer.REFUSED),
-    ],
-)
-def test_a_status_of_http_means_saved_accepted_or_refused(status: int, answer: HttpAnswer) -> None:
-    assert http_answer(status) is answer

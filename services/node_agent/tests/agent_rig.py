@@ -119,7 +119,8 @@ class Rig:
         self.checkpoints = directory / "checkpoints"
         self.devices = directory / "devices"
         self.agent: AgentProcess | None = None
-        self._settings = {**FAST, **settings}
+        self._settings = {"NODE": NODE, **FAST, **settings}
+        self.node = self._settings["NODE"]
         self._log = directory / "agent.log"
         (directory / "inbox").touch()
 
@@ -131,7 +132,6 @@ class Rig:
             **clean,
             "PYTHONPATH": zygote().python_path,
             "WALRAS_KAFKA_BOOTSTRAP": "nowhere.invalid:9092",
-            "WALRAS_NODE_AGENT_NODE": NODE,
             "WALRAS_NODE_AGENT_STATE_DIRECTORY": str(self.state),
             "WALRAS_NODE_AGENT_CHECKPOINT_DIRECTORY": str(self.checkpoints),
             "WALRAS_NODE_AGENT_DEVICE_DIRECTORY": str(self.devices),
@@ -176,9 +176,11 @@ class Rig:
 
     def grant(
         self,
-        behaviour: str,
+        behaviour: str | tuple[str, ...],
         lease: str = "l1",
         *,
+        job: str = "",
+        attempt: int = 1,
         drainability: Drainability = Drainability.CHECKPOINT,
         warning: WarningKind = WarningKind.SIGNAL,
         url: str | None = None,
@@ -189,20 +191,22 @@ class Rig:
         work_class: WorkClass = WorkClass.MARKET,
         **environment: str,
     ) -> None:
+        """Write a part's record: it runs a behaviour of ``job.py``, or a program with arguments."""
         names = {"TEST_DEVICES": str(self.devices), **environment}
+        own = (str(JOB), behaviour) if isinstance(behaviour, str) else behaviour
         run = RunSpec(
-            command=(sys.executable, str(JOB), behaviour),
+            command=(sys.executable, *own),
             environment=tuple(EnvironmentVariable(name=n, value=v) for n, v in names.items()),
             warning=warning,
             warning_url=url,
         )
         grant = LeaseGranted(
             lease=lease,
-            node=NODE,
+            node=self.node,
             part=0,
             parts=parts,
-            attempt=1,
-            job=f"job-{lease}",
+            attempt=attempt,
+            job=job or f"job-{lease}",
             team="t1",
             pool="p",
             market="a",
@@ -225,7 +229,7 @@ class Rig:
         session: str = "s1",
         **times: int,
     ) -> None:
-        told = command(said, session, lease=lease, node=NODE)
+        told = command(said, session, lease=lease, node=self.node)
         fast = {"warning_ms": 1_500, "terminate_ms": 1_500, "verify_ms": 2_000}
         self.write("drain.commands", lease, told.model_copy(update={**fast, **times}))
 

@@ -8,6 +8,7 @@ import pytest
 
 from services.node_agent.tests.agent_rig import Rig, check_usage, rig
 from walras_contracts.work import LeaseOutcome
+from walras_launcher.pytest_plugin import missing
 from walras_node_agent.host.cgroups import Cgroup
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux")
@@ -57,13 +58,15 @@ def test_an_agent_that_comes_back_to_a_full_disk_keeps_what_runs(tmp_path: Path)
 
 @pytest.fixture
 def cgroup_directory() -> str:
+    refusals = []
     for hierarchy in HIERARCHIES:
         try:
             Cgroup(Path(hierarchy))
-        except OSError:
+        except OSError as error:
+            refusals.append(f"{hierarchy}: {error}")
             continue
         return hierarchy
-    pytest.skip("no cgroup (version 2) may be made here")
+    missing("cgroup", OSError("no cgroup (version 2) may be made: " + "; ".join(refusals)))
 
 
 def test_a_part_in_a_cgroup_is_ended_in_one_stroke(tmp_path: Path, cgroup_directory: str) -> None:

@@ -236,6 +236,20 @@ def test_a_lease_that_was_told_of_before_the_journal_was_lost_is_not_started_aga
     assert course.of("usage") == []
 
 
+def test_what_is_told_after_the_journal_was_lost_has_ids_that_were_not_given_before() -> None:
+    before = Course().running()
+    before.command()
+    last = LeaseStatusChanged.model_validate(before.of("lease.status")[-1])
+    after = Course()
+    after.now_ms = 5
+    follow_table(after.node, Table({"l1": grant()}, {}, {"l1": last}, {}), {}, 5, same_log=True)
+    for _ in range(2):
+        after.happens(PartEvent.DEVICE_FREE)
+
+    assert after.told
+    assert not {e.event_id for e in before.told} & {e.event_id for e in after.told}
+
+
 def test_a_lease_that_was_freed_before_the_journal_was_lost_stays_so() -> None:
     course = Course()
     table = Table({"l1": grant()}, {}, {"l1": told_before(LeaseState.FREED)}, {})

@@ -50,6 +50,8 @@ def test_nvml_is_asked_for_processes_and_memory(monkeypatch: pytest.MonkeyPatch)
         assert devices.read(1).holders[0].startswith("process 1 ")
         library.__dict__["pids"][1].clear()
         assert devices.read(1).holders == ("40000 MiB of nobody that the driver names",)
+        library.__dict__["unmeasured"].add(0)
+        assert devices.read(0) == Reading()
         library.__dict__["broken"].add(0)
         assert devices.read(0).holders == ("not readable: GPU is lost",)
         assert devices.read(0).fault

@@ -23,6 +23,7 @@ from walras_node_agent.part_life import Happened, Warn
 from walras_node_agent.part_table import Effect, PartEvent, PartState
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux")
+PATIENCE_MS = 30_000
 
 
 class Place:
@@ -46,7 +47,9 @@ class Place:
 
     def close(self) -> None:
         self.processes.kill("l1")
+        deadline = boottime_ms() + PATIENCE_MS
         while self.processes._children:
+            assert boottime_ms() < deadline, "the keeper does not end"
             time.sleep(0.01)
             self.processes.reap()
         self.beat.close()
@@ -56,7 +59,7 @@ class Place:
 def place(directory: Path) -> Iterator[Place]:
     made = Place(directory)
     try:
-        deadline = boottime_ms() + 30_000
+        deadline = boottime_ms() + PATIENCE_MS
         while made.processes.look("l1").standing is not Standing.RUNNING:
             assert boottime_ms() < deadline, "the job does not start"
             time.sleep(0.01)

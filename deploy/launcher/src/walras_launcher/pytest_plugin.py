@@ -20,7 +20,7 @@ from walras_launcher.ladder import open_broker, open_redis, plan_broker, plan_re
 from walras_launcher.redis import RedisServer, start_redis
 from walras_launcher.running import Broker, Redis
 
-Leg = Literal["broker", "redis", "docker", "sanitizers", "valgrind"]
+Leg = Literal["broker", "redis", "docker", "sanitizers", "valgrind", "cgroup", "mount"]
 
 REQUIRE_VARIABLE = "WALRAS_REQUIRE"
 WAIVE_VARIABLE = "WALRAS_WAIVE"

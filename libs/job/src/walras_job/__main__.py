@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from walras_job.launch.arguments import DESCRIPTION, EPILOG, SUMMARY, add_run_arguments, run
+from walras_job.launch.arguments import add_run_parser, run
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -13,15 +13,7 @@ def main(words: Sequence[str] | None = None) -> None:
         prog="python -m walras_job", description="What a job needs to leave in time."
     )
     commands = parser.add_subparsers(dest="command_name", required=True, metavar="COMMAND")
-    add_run_arguments(
-        commands.add_parser(
-            "run",
-            help=SUMMARY,
-            description=DESCRIPTION,
-            epilog=EPILOG,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-    )
+    add_run_parser(commands)
     sys.exit(run(parser.parse_args(words)))
 
 

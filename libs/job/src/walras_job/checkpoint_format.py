@@ -118,7 +118,7 @@ def write_checkpoint(descriptor: int, path: Path, label: Label, payload: Payload
         stream.flush()
         stream.write(_SUM.pack(stream.sum()) + END)
         stream.flush()
-    except BaseException:
+    except Exception:
         if stream.failure is not None:
             raise write_fault(path, stream.failure) from stream.failure
         raise

@@ -51,7 +51,7 @@ class Drain:
 
     @property
     def deadline_ms(self) -> int | None:
-        """When the job will be killed, ms since the epoch (UTC); None where no warning stands."""
+        """When SIGTERM comes, ms since the epoch (UTC); None where no warning stands."""
         self._watch.look_if_due()
         standing = self._watch.standing()
         return None if standing is None else standing.deadline_ms

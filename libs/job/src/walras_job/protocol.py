@@ -1,11 +1,10 @@
-"""What the node agent and a part of a job say to each other: every name, file, field and status.
+"""What the node agent and a part of a job say to each other: every name, file and field.
 
 Pure: bytes in, values out. The rules around them are in the README of this package.
 """
 
 import json
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any, Final, Self
 
 from walras_job.errors import DocumentUnreadableError
@@ -38,32 +37,6 @@ TEXT_CHARACTERS_MAX: Final = 1_000
 """Longer reasons and progress texts are cut, not refused."""
 PATH_CHARACTERS_MAX: Final = 4_096
 WHOLE_MAX: Final = 2**63 - 1
-
-_SUCCESS: Final = range(200, 300)
-_ACCEPTED: Final = 202
-
-
-class WarningKind(StrEnum):
-    """How a job declared that it wants to be warned."""
-
-    SIGNAL = "signal"
-    FILE = "file"
-    HTTP = "http"
-
-
-class HttpAnswer(StrEnum):
-    """What the answer to a warning by HTTP means."""
-
-    SAVED = "saved"
-    ACCEPTED = "accepted"
-    REFUSED = "refused"
-
-
-def http_answer(status: int) -> HttpAnswer:
-    """Return what a status means: 2xx all is saved, but 202 that `done.json` will follow."""
-    if status not in _SUCCESS:
-        return HttpAnswer.REFUSED
-    return HttpAnswer.ACCEPTED if status == _ACCEPTED else HttpAnswer.SAVED
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,15 +84,21 @@ class _Run:
         if lease.settled and (lease.end_ms is None or lease.end_ms > self.until_ms):
             self._write_usage(lease, self.whole, None)
             return
-        # Where barriers were missing, what came before this step comes first.
+        # Where barriers were missing, what came before this step comes first, as it was then.
         self._go_on(lease, self._at_ms - 1)
+        from_ms, cut = self._from_ms, 0
         if lease.commands or lease.records_ended:
+            cut, from_ms = self._meter(lease, from_ms, self._at_ms), self._at_ms
             self._take_what_was_said(lease)
         if lease.start_ms is None and lease.life.state is PartState.ACCEPTED:
             self._start(lease)
         self._live(lease)
+        cut += self._meter(lease, from_ms, self.until_ms)
         if lease.start_ms is not None:
-            self._meter(lease, max(self._from_ms, lease.start_ms))
+            # The clock counts the whole pieces of the window for everybody.
+            lease.seq_offset -= len(self.whole)
+            if cut != len(self.whole):
+                self._state.changed[lease.lease] = None
         self._tell_drain(lease)
         if lease.life.state in OVER:
             self._forget(lease)
@@ -238,18 +244,23 @@ class _Run:
         self.outputs.extend(status_ended(lease.lease, node) for node in lease.records_ended)
         self._state.changed[lease.lease] = None
 
-    def _meter(self, lease: Lease, from_ms: int) -> None:
-        """Meter each part over the pieces of this window."""
-        until_ms = self.until_ms if self._metered_ms is None else self._metered_ms
+    def _meter(self, lease: Lease, from_ms: int, until_ms: int) -> int:
+        """Meter each part over a time, by what it is now; return into how many pieces it was cut.
+
+        Nothing is metered before the lease started, nor after it was freed.
+        """
+        if lease.start_ms is None:
+            return 0
+        from_ms = max(from_ms, lease.start_ms)
+        until_ms = until_ms if self._metered_ms is None else min(until_ms, self._metered_ms)
         whole = from_ms == self._from_ms and until_ms == self.until_ms
         cut = self.whole if whole else pieces(from_ms, until_ms)
         unbilled_ms = unbilled_from_ms(lease)
         if unbilled_ms is not None:
             cut = split(cut, unbilled_ms)
         self._write_usage(lease, cut, unbilled_ms)
-        if len(cut) != len(self.whole):
-            lease.seq_offset += len(cut) - len(self.whole)
-            self._state.changed[lease.lease] = None
+        lease.seq_offset += len(cut)
+        return len(cut)
 
     def _write_usage(self, lease: Lease, cut: Sequence[Piece], unbilled_ms: int | None) -> None:
         first_seq = self._state.clock.pieces + lease.seq_offset

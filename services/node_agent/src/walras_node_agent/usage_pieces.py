@@ -11,12 +11,17 @@ USAGE_INTERVAL_MS: Final = 60_000
 Piece = tuple[int, int]
 
 
+def full_piece_end_ms(start_ms: int) -> int:
+    """Return where a usage interval that begins then ends at the latest."""
+    boundary_ms = start_ms - start_ms % SETTLEMENT_MS + SETTLEMENT_MS
+    return min(start_ms + USAGE_INTERVAL_MS, boundary_ms)
+
+
 def pieces(start_ms: int, end_ms: int) -> list[Piece]:
     """Cut [start, end) into usage intervals: at multiples of 5 min, and every 60 s at the most."""
     cut: list[Piece] = []
     while start_ms < end_ms:
-        boundary_ms = start_ms - start_ms % SETTLEMENT_MS + SETTLEMENT_MS
-        piece_end_ms = min(end_ms, start_ms + USAGE_INTERVAL_MS, boundary_ms)
+        piece_end_ms = min(end_ms, full_piece_end_ms(start_ms))
         cut.append((start_ms, piece_end_ms))
         start_ms = piece_end_ms
     return cut

@@ -7,6 +7,8 @@ MIB = 1 << 20
 used_mib = {0: 3, 1: 40_000}
 pids: dict[int, list[int]] = {0: [], 1: [1]}
 broken: set[int] = set()
+unmeasured: set[int] = set()
+"""Devices that tell no utilization, as those that are cut into slices."""
 
 
 class NVMLError(Exception):
@@ -40,4 +42,6 @@ def nvmlDeviceGetMemoryInfo(handle: int) -> SimpleNamespace:
 
 
 def nvmlDeviceGetUtilizationRates(handle: int) -> SimpleNamespace:
+    if handle in unmeasured:
+        raise NVMLError("Not Supported")
     return SimpleNamespace(gpu=97 if pids[handle] else 0)

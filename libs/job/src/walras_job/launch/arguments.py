@@ -14,8 +14,8 @@ from walras_job.launch.starting import Starter
 from walras_job.launch.warning_command import WarningCommand
 from walras_job.part import control_directory_of
 
-SUMMARY: Final = "run a program that handles no signals as a job that can be drained"
-DESCRIPTION: Final = """\
+_SUMMARY: Final = "run a program that handles no signals as a job that can be drained"
+_DESCRIPTION: Final = """\
 Run a program that knows nothing of Walras, and speak to the node agent for it.
 
 The launcher takes the agent's SIGUSR1, which would end most programs, and looks at the warning in
@@ -35,7 +35,7 @@ WALRAS_SESSION in its environment:
 
 SIGTERM and SIGINT that reach the launcher alone are forwarded; those to the whole process group
 the program gets anyway, once. If the launcher is killed, the program gets SIGTERM (Linux)."""
-EPILOG: Final = """\
+_EPILOG: Final = """\
 exit codes: that of the program; 128 + n where signal n ended it; 127 there is no such program,
 126 it cannot be run; 2 wrong arguments or environment."""
 
@@ -44,8 +44,17 @@ EXIT_NOT_RUNNABLE: Final = 126
 EXIT_NOT_FOUND: Final = 127
 
 
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the launcher's arguments to a parser."""
+def add_run_parser(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
+) -> argparse.ArgumentParser:
+    """Add the launcher as the command ``run`` of a program; return its parser."""
+    parser = commands.add_parser(
+        "run",
+        help=_SUMMARY,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     # argparse has no word for what comes after "--".
     parser.usage = (
         f"{parser.prog} [--warning-command COMMAND] [--checkpoint-file PATH] [--stateless] "
@@ -67,6 +76,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PROGRAM",
         help="what to run, with its arguments, after --",
     )
+    return parser
 
 
 def run(arguments: argparse.Namespace, environment: Mapping[str, str] | None = None) -> int:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from walras_contracts.quantities import SETTLEMENT_MS
 from walras_contracts.work import LeaseGranted, UsageMetered, WorkClass
-from walras_node_agent.usage_pieces import USAGE_INTERVAL_MS, Piece, pieces, split
+from walras_node_agent.usage_pieces import Piece, full_piece_end_ms, pieces, split
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +49,6 @@ class Meter:
         """
         return max(self.wall_ms, self.boot_ms + offset_ms)
 
-    def next_cut_ms(self, offset_ms: int) -> int:
-        """Return when the present interval has to be cut, in wall clock time."""
-        begin_ms = self.begin_ms(offset_ms)
-        boundary_ms = begin_ms - begin_ms % SETTLEMENT_MS + SETTLEMENT_MS
-        return min(begin_ms + USAGE_INTERVAL_MS, boundary_ms)
-
     def advanced(
         self, until_boot_ms: int, offset_ms: int, terms: Terms, *, final: bool
     ) -> tuple["Meter", Sequence[Piece]]:
@@ -84,17 +77,12 @@ class Meter:
         cut = pieces(begin_ms, until_ms)
         if terms.unbilled_from_ms is not None:
             cut = split(cut, terms.unbilled_from_ms)
-        if not final and until_ms < self._cut_after(cut[-1][0]):
+        if not final and until_ms < full_piece_end_ms(cut[-1][0]):
             cut = cut[:-1]
         if not cut:
             return self, ()
         end_ms = cut[-1][1]
         return Meter(self.seq + len(cut), end_ms, end_ms - offset_ms), cut
-
-    @staticmethod
-    def _cut_after(begin_ms: int) -> int:
-        boundary_ms = begin_ms - begin_ms % SETTLEMENT_MS + SETTLEMENT_MS
-        return min(begin_ms + USAGE_INTERVAL_MS, boundary_ms)
 
     def dump(self) -> list[Any]:
         """Return the meter as JSON."""

@@ -113,16 +113,19 @@ class Node:
     def recall(self, part: LeaseGranted, told: LeaseStatusChanged, now_ms: int) -> None:
         """Take a part that this node told of, although its journal is lost.
 
-        Whatever it ran is ended by its keeper; its devices are free once they are seen to be.
+        Whatever it ran is killed as that of no known lease; its devices are free once they are seen
+        to be.
         """
         gang = part.parts > 1
         if told.state is LeaseState.FREED:
             life = Life(gang, part.drainability, PartState.FREED, outcome=told.outcome)
-            self._begin(HeldPart(part, life), [], now_ms)
-            return
-        life = Life(gang, part.drainability, PartState.RUNNING)
-        self._begin(HeldPart(part, life), [], now_ms)
-        self.happens(part.lease, Happened(PartEvent.LOST, detail="the journal is lost"), now_ms)
+        else:
+            life = Life(gang, part.drainability, PartState.RUNNING)
+        # How much was told of it is lost, too: it was less often than once a millisecond.
+        self._begin(HeldPart(part, life, told=told.at_ms), [], now_ms)
+        if life.state is PartState.RUNNING:
+            lost = Happened(PartEvent.LOST, detail="the journal is lost")
+            self.happens(part.lease, lost, now_ms)
 
     def end_lease(self, lease: str, now_ms: int) -> None:
         """Take the end of the record of a part."""

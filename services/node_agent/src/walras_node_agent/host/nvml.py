@@ -56,14 +56,20 @@ class NvmlDevices:
                 *nvml.nvmlDeviceGetGraphicsRunningProcesses(handle),
             ]
             used = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
-            busy = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
         except nvml.NVMLError as error:
             return Reading.unreadable(str(error))
         pids = sorted({int(process.pid) for process in processes})
         holders = [f"process {pid} ({name_of(pid)})" for pid in pids]
         if not holders and used > self._free_bytes:
             holders.append(f"{used // _MIB} MiB of nobody that the driver names")
-        return Reading(tuple(holders), busy_ppm=busy * _PERCENT_PPM)
+        return Reading(tuple(holders), busy_ppm=self._busy_ppm(handle))
+
+    def _busy_ppm(self, handle: Any) -> int | None:
+        """Return how busy a device is; None where it does not say, as one that is cut in slices."""
+        try:
+            return int(self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu) * _PERCENT_PPM
+        except self._nvml.NVMLError:
+            return None
 
     def variables(self, devices: tuple[int, ...]) -> dict[str, str]:
         """Return the variables by which CUDA sees these devices only."""
