@@ -41,6 +41,7 @@ class Diary:
         self.done: dict[int, Progress] = {}
         self.all_done = True
         self.is_full = False
+        self.asked_for_room = 0
         self.ended = 0
 
     def begin(self, partition: int, start: Progress) -> int:
@@ -66,6 +67,7 @@ class Diary:
         return Progress(self.read[partition]) if self.all_done else self.done[partition]
 
     def full(self) -> bool:
+        self.asked_for_room += 1
         return self.is_full
 
     async def end(self) -> None:

@@ -99,6 +99,31 @@ async def test_an_unknown_version_stops_its_partition_and_no_other(kafka_broker:
 
 
 @pytest.mark.asyncio
+async def test_a_partition_that_stopped_is_told_by_who_has_it_and_by_nobody_else(
+    kafka_broker: Broker,
+) -> None:
+    bench = await bench_on(kafka_broker)
+    unknown = DeadLettered.TYPE.replace(".v1", ".v9")
+    both = {f"{bench.topic.name}/{partition}" for partition in (0, 1)}
+    for partition in (0, 1):
+        await bench.write([b"{}"], partition=partition, event_type=unknown)
+    async with bench.following(Diary()) as first:
+
+        async def stopped() -> bool:
+            return first.faults.keys() == both
+
+        await eventually(stopped, "both partitions stopped")
+        async with bench.following(Diary()) as second:
+
+            async def shared() -> bool:
+                told = [*first.faults, *second.faults]
+                return sorted(told) == sorted(both) and bool(second.faults)
+
+            await eventually(shared, "each partition told once")
+        await eventually(stopped, "both told again by the one that stayed")
+
+
+@pytest.mark.asyncio
 async def test_nothing_is_taken_while_there_is_no_room(kafka_broker: Broker) -> None:
     bench = await bench_on(kafka_broker)
     diary = Diary()
@@ -111,6 +136,12 @@ async def test_nothing_is_taken_while_there_is_no_room(kafka_broker: Broker) -> 
         await eventually(ready, "a membership")
         await bench.write([letter("a")])
         await bench.write([letter("b")], partition=1)
+        before = diary.asked_for_room
+
+        async def looked() -> bool:
+            return diary.asked_for_room >= before + 3
+
+        await eventually(looked, "two looks for records")
         assert diary.taken == []
         diary.is_full = False
 

@@ -340,6 +340,10 @@ def node(
     )
 
 
+def node_ends(name: str) -> Output:
+    return tombstone(NodePublished, name, name)
+
+
 def terms(version: int = 0, **drains: int) -> Output:
     document = PlatformDocument(drains=DrainTerms(**drains))
     return emit(AccountsChanged(version=version, effective_ms=0, document=document))
@@ -357,6 +361,7 @@ class Kit:
     lease = staticmethod(lease)
     lease_ends = staticmethod(lease_ends)
     node = staticmethod(node)
+    node_ends = staticmethod(node_ends)
     terms = staticmethod(terms)
     flat = staticmethod(flat)
     job_of = staticmethod(job_of)

@@ -289,6 +289,25 @@ def test_a_session_that_failed_is_kept_until_its_lease_is_free(kit: Any) -> None
     assert ("drain.sessions", bench.session_of["l1"]) in written.ended
 
 
+@pytest.mark.parametrize("crash", [False, True], ids=["whole", "crashing"])
+def test_the_last_session_of_a_lease_that_stays_is_kept_as_long_and_older_ones_are_not(
+    kit: Any, crash: bool
+) -> None:
+    bench = begun(kit, interval_ms=60_000, crash=crash)
+    bench.step(bench.stay("l1"))
+    bench.step(bench.says("l1", "cancelled"))
+    first = bench.session_of["l1"]
+    for written in bench.steps(2 * 3_600_000):
+        assert written.ended == []
+    assert ("drain.sessions", first) in bench.step(bench.vacate("l1")).ended
+    bench.step(bench.stay("l1"))
+    bench.step(bench.says("l1", "cancelled"))
+    assert bench.session_of["l1"] != first
+    for written in bench.steps(4 * 3_600_000):
+        assert ("drain.sessions", bench.session_of["l1"]) not in written.ended
+    assert ("drain.sessions", bench.session_of["l1"]) in bench.step(*kit.lease_ends("l1")).ended
+
+
 def test_a_vacate_of_a_lease_that_is_not_there_opens_nothing(kit: Any) -> None:
     bench = kit.bench()
     assert bench.step(bench.vacate("l9")).events == []

@@ -22,6 +22,8 @@ STEPS = 70
 class History:
     """What happens to drain, at random: the same seed gives the same, whatever drain does.
 
+    Nodes are small, so that the market is pressed and not, and intervals may be hours, in which
+    sessions are forgotten.
     Words of agents name the drains that a bench has seen, so it is asked for them.
     """
 
@@ -36,12 +38,13 @@ class History:
         self.chooser = random.Random(self.seed)
 
     def interval_ms(self) -> int | None:
-        return self.chooser.choice([60_000, 900_000]) if self.chooser.random() < 0.03 else None
+        long_ms = [60_000, 900_000, 4_000_000]
+        return self.chooser.choice(long_ms) if self.chooser.random() < 0.05 else None
 
     def step(self, bench: Any) -> list[Output]:
         found: list[Output] = []
         if bench.number < 0:
-            found += [self.kit.node(node) for node in NODES]
+            found += [self.kit.node(node, 2) for node in NODES]
             found.append(self.kit.terms(minimum_distance_ms=40_000, maximum_delay_ms=60_000))
         for _ in range(self.chooser.randint(0, 4)):
             found += self.happens(bench)
@@ -84,7 +87,7 @@ class History:
         state = self.chooser.choice(["active", "active", "draining", "off"])
         lost, urgent = self.chooser.random() < 0.3, self.chooser.random() < 0.3
         which = self.chooser.choice(NODES)
-        return [self.kit.node(which, state=state, lost=lost, urgent=urgent, within_ms=60_000)]
+        return [self.kit.node(which, 2, state=state, lost=lost, urgent=urgent, within_ms=60_000)]
 
     def grant(self) -> list[Output]:
         self.granted += 1

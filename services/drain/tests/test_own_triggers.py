@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
+
 from walras_contracts.drains import NotificationIssued
 from walras_contracts.work import WorkClass
 
 FREE = WorkClass.OPPORTUNISTIC
+HOUR_MS = 3_600_000
 
 
 def test_an_order_asks_placement_for_the_lease_of_the_job_once(kit: Any) -> None:
@@ -62,6 +65,35 @@ def test_an_order_that_placement_let_go_is_not_given_again_by_itself(kit: Any) -
     bench.step(bench.stay("l1"))
     bench.step(bench.says("l1", "cancelled"))
     assert all(written.requests == {} for written in bench.steps(1_500_000))
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["whole", "crashing"])
+def test_an_order_that_placement_let_go_is_not_given_again_when_its_drain_is_long_past(
+    kit: Any, crash: bool
+) -> None:
+    bench = kit.bench(crash=crash, interval_ms=60_000)
+    bench.step(kit.node("n1"), *kit.lease("l1"))
+    bench.step(bench.order(1, "l1"))
+    bench.step(bench.vacate("l1", "ordered"))
+    bench.step(bench.stay("l1"))
+    bench.step(bench.says("l1", "cancelled"))
+    assert all(written.requests == {} for written in bench.steps(3 * HOUR_MS))
+    assert bench.step(bench.order(2, "l1")).requests == {"l1": "ordered"}
+
+
+@pytest.mark.parametrize("crash", [False, True], ids=["whole", "crashing"])
+def test_a_distance_of_hours_between_two_requests_is_kept(kit: Any, crash: bool) -> None:
+    bench = kit.bench(crash=crash, interval_ms=60_000)
+    bench.step(kit.terms(minimum_distance_ms=3 * HOUR_MS), kit.node("n1", 10))
+    bench.step(*kit.lease("l1", devices=10, work_class=FREE))
+    bench.step(bench.vacate("l1", "pressure"))
+    bench.step(bench.stay("l1"))
+    bench.step(bench.says("l1", "cancelled"))
+    ended_ms = bench.now_ms
+    while not (written := bench.step()).requests:
+        assert bench.now_ms < ended_ms + 4 * HOUR_MS
+    assert written.requests == {"l1": "pressure"}
+    assert bench.now_ms == ended_ms + 3 * HOUR_MS
 
 
 def test_a_job_that_hardly_uses_its_devices_for_five_minutes_is_asked_to_leave(kit: Any) -> None:
@@ -208,6 +240,47 @@ def test_an_advisory_expires_and_nothing_else_has_changed(kit: Any) -> None:
     bench.step(kit.node("n2", 10))
     assert bench.step(kit.node("n2", 10, state="gone")).notices == []
     assert len(set(bench.notified)) == len(bench.notified) == 2
+
+
+@pytest.mark.parametrize("gone", [{"state": "withheld"}, {"lost": True}, None], ids=str)
+def test_a_market_whose_only_nodes_go_while_it_is_pressed_is_pressed_no_more_after_a_restart_too(
+    kit: Any, gone: dict[str, Any] | None
+) -> None:
+    found = []
+    for restarts in (False, True):
+        bench = kit.bench()
+        bench.step(
+            kit.node("n1", 10),
+            kit.node("n2", 4, kind="b"),
+            *kit.lease("l1", devices=5, work_class=FREE),
+            *kit.lease("l2", devices=5),
+        )
+        if restarts:
+            bench.crash()
+        goes = kit.node_ends("n1") if gone is None else kit.node("n1", 10, **gone)
+        written = bench.step(goes)
+        assert written.requests == {"l1": "-pressure"}
+        # When they come back, it is another pressure.
+        again = bench.step(kit.node("n1", 10))
+        assert again.requests == {"l1": "pressure"}
+        found.append((written.events, again.events))
+    assert found[0] == found[1]
+
+
+def test_what_leaves_a_node_that_does_not_count_brings_a_pressed_market_nothing(kit: Any) -> None:
+    bench = kit.bench()
+    bench.step(
+        kit.node("n1", 100),
+        kit.node("n2", 10, lost=True),
+        *kit.lease("far", "n2", devices=10),
+        *kit.lease("paid", devices=90),
+    )
+    assert bench.step(bench.vacate("far")).states == {"far": "warned"}
+    asked = bench.step(
+        *kit.lease("near", devices=4, work_class=FREE),
+        *kit.lease("best", "n2", devices=4, work_class=FREE),
+    )
+    assert asked.requests == {"near": "pressure"}
 
 
 def test_a_lease_that_was_cancelled_is_not_asked_again_for_a_while(kit: Any) -> None:

@@ -22,7 +22,6 @@ from walras_node_agent.host.processes import Processes
 from walras_node_agent.host.pulse import Pulse
 from walras_node_agent.part_life import Happened
 from walras_node_agent.part_table import PartEvent
-from walras_runtime.clock import wall_ms
 from walras_runtime.health import Health
 
 BEFORE, AFTER = Start("boot-1", 1_000_000), Start("boot-2", 5_000_000)
@@ -91,16 +90,26 @@ def test_the_wall_clock_is_followed_when_it_was_set_by_more_than_the_tolerance()
 def test_a_wall_clock_that_was_set_turns_the_agent_red(tmp_path: Path) -> None:
     devices = SimulatedDevices(tmp_path, 1)
     health = Health()
-    kept = node(wall_ms() - 10_000)
-    pulse = Pulse(kept, devices, every_ms=1, incarnation="i", health=health)
-    assert pulse.beat(10_000)
+    set_by_ms = 0
+    beats_ms = [10_000]
+
+    def wall() -> int:
+        return 1_000_000 + beats_ms[-1] + set_by_ms
+
+    pulse = Pulse(node(1_000_000), devices, every_ms=1, incarnation="i", health=health, wall=wall)
+
+    def beat(now_ms: int) -> bool:
+        beats_ms.append(now_ms)
+        return pulse.beat(now_ms)
+
+    assert beat(10_000)
     assert health.faults == {}
-    kept.offset_ms += 3_600_000
-    assert not pulse.beat(10_000)
-    assert pulse.beat(10_001)
-    assert "was set by -36" in health.faults["clock"]
-    kept.offset_ms -= 3_600_000
-    assert pulse.beat(10_002)
+    set_by_ms = -3_600_000
+    assert not beat(10_000)
+    assert beat(10_001)
+    assert "was set by -3600000 ms" in health.faults["clock"]
+    set_by_ms = 0
+    assert beat(10_002)
     assert health.faults == {}
 
 

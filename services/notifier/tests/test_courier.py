@@ -26,6 +26,7 @@ from walras_notifier.dispatching import Dispatcher
 from walras_notifier.outcomes import Delivered, Outcome
 from walras_notifier.subscriptions import EVERYBODY, Receiver, Subscription
 from walras_runtime.clock import wall_ms
+from walras_runtime.errors import InvariantBrokenError
 from walras_runtime.health import Health
 from walras_runtime.kafka.effects import Progress
 from walras_runtime.records import Record
@@ -249,11 +250,49 @@ def test_a_notice_that_breaks_its_channel_holds_up_no_other_and_its_words_are_no
         await made.courier.end()
         stop.set()
         await running
+        assert made.metric("retried_total", **LABELS) == 1
+        assert made.metric("delivered_total", **LABELS) == 2
 
     with structlog.testing.capture_logs() as logs:
         asyncio.run(run())
     assert any(log["event"] == "attempt_broken" for log in logs)
     assert "s3cr3t" not in str(logs)
+
+
+@pytest.mark.parametrize("when", ["at work", "at the end"])
+def test_an_error_in_what_is_decided_about_an_attempt_ends_the_courier(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walras_notifier.adapters.courier.GRACE_S", 60.0)
+
+    async def run() -> None:
+        asked, told = asyncio.Event(), asyncio.Event()
+
+        async def channel(_: Receiver, said: NotificationIssued) -> Outcome:
+            asked.set()
+            await told.wait()
+            return Delivered()
+
+        def broken(*_: object) -> None:
+            raise InvariantBrokenError("lost count")
+
+        made = Bench([bot("r0", "https://bot.invalid/")], {"webhook": channel})
+        monkeypatch.setattr(made.dispatcher, "finish", broken)
+        running = asyncio.create_task(made.courier.run(asyncio.Event()))
+        made.courier.begin(0, Progress(0))
+        made.take(lasting(1))
+        await asked.wait()
+        ending = asyncio.create_task(made.courier.end()) if when == "at the end" else None
+        await asyncio.sleep(0)
+        told.set()
+        if ending is not None:
+            with pytest.raises(InvariantBrokenError, match="lost count"):
+                await ending
+        await until(running.done, "the end of the courier")
+        with pytest.raises(InvariantBrokenError, match="lost count"):
+            await running
+
+    asyncio.run(run())
 
 
 def test_too_many_open_deliveries_are_told_as_a_fault() -> None:

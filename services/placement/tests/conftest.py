@@ -142,6 +142,7 @@ class Bench:
         deadline_minute: int | None = None,
         drainability: Drainability = Drainability.RESTART,
         run: RunSpec | None = None,
+        submitted_minute: int = 0,
     ) -> Output:
         deadline_ms = None
         if deadline_minute is not None:
@@ -160,7 +161,7 @@ class Bench:
                 minimum_run_ms=minimum_run_ms,
                 drainability=drainability,
                 deadline_ms=deadline_ms,
-                submitted_ms=START_MS,
+                submitted_ms=START_MS + submitted_minute * MINUTE_MS,
                 position=position,
                 revision=0,
                 cancelled=cancelled,
@@ -305,9 +306,9 @@ def gap(version: int, minute: int, gap_ppm: int) -> Output:
     return emit(AccountsChanged(version=version, effective_ms=effective_ms, document=document))
 
 
-def rounding(market: str, policy: Rounding) -> Output:
+def rounding(market: str, policy: Rounding, *, version: int = 1) -> Output:
     document = MarketDocument(market=market, rounding=policy)
-    return emit(AccountsChanged(version=1, effective_ms=START_MS, document=document))
+    return emit(AccountsChanged(version=version, effective_ms=START_MS, document=document))
 
 
 def queue_order(team: str, order: QueueOrder, *, version: int = 1, minute: int = 0) -> Output:

@@ -1,11 +1,13 @@
 """A plan of the teams that something happened to is the plan of all teams; nothing changes."""
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from services.placement.tests.town import Town
+from walras_contracts.work import DrainState
 from walras_placement.decisions import Plan
 from walras_placement.handlers import Planner
 from walras_placement.outcomes import Outcome
@@ -90,6 +92,34 @@ def test_a_partial_plan_equals_the_whole_one_over_random_histories(kit: Any, see
     town.run(STEPS)
 
     assert min(scopes) < len(town.jobs), "nothing was left out"
+
+
+def bounced(bench: Any, kit: Any, seed: int) -> None:
+    """Quota goes and comes back, in one step with claims on the devices that were to leave."""
+    draw = random.Random(seed)
+    sizes = [draw.randint(1, 4) for _ in range(draw.randint(1, 3))]
+    terms = {"minimum_run_ms": draw.choice((0, 300_000)), "limit": draw.choice((None, 10))}
+    jobs = [bench.job(f"a{place}", size, team="A", **terms) for place, size in enumerate(sizes)]
+    bench.step(kit.node("n1", 4), kit.node("n2", 8), kit.quota("A", a=(sum(sizes), 0, 5)), *jobs)
+    bench.step(kit.quota("A", a=(0, 0, 5)))
+    warned = [name for name in sorted(bench.leases) if draw.random() < 0.5]
+    bench.step(
+        *(bench.drained(name, DrainState.WARNED, n) for name in warned for n in bench.leases[name])
+    )
+    given = [kit.quota("A", a=(sum(sizes), 0, draw.choice((5, 11))))]
+    for team in ("B", "C", "D"):
+        size = draw.randint(1, 6)
+        given += [kit.quota(team, a=(size, 0, 5)), bench.job(team.lower(), size, team=team)]
+    bench.step(*given)
+    for _ in range(5):
+        bench.step()
+    for name in [name for name in sorted(bench.leases) if bench.states()[name] == "draining"]:
+        bench.step(*bench.freed(name, "vacated", 5))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_partial_plan_equals_the_whole_one_where_quota_comes_back(kit: Any, seed: int) -> None:
+    bounced(kit.bench(planner=twin([])), kit, seed)
 
 
 @pytest.mark.parametrize("seed", range(12, 20))

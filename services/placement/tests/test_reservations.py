@@ -123,6 +123,20 @@ def test_claims_are_served_in_their_order(kit: Any) -> None:
     assert list(reserved(bench)) == ["A/a1"]
 
 
+def clawed_back(
+    kit: Any, bench: Any, name: str, state: NodeState, devices: int
+) -> list[Event | Output]:
+    """Take the node of one of A's jobs away, and A's quota, which B has now and claims with b1."""
+    node = next(iter(bench.leases[name]))
+    written: list[Event | Output] = bench.step(
+        kit.node(node, devices, state=state),
+        kit.quota("A", a=(0, 0, 5)),
+        kit.quota("B", a=(devices, 0, 5)),
+        bench.job("b1", devices, team="B"),
+    )
+    return written
+
+
 def test_devices_that_nothing_starts_on_are_given_back_two_cycles_after_they_were_freed(
     kit: Any,
 ) -> None:
@@ -135,13 +149,7 @@ def test_devices_that_nothing_starts_on_are_given_back_two_cycles_after_they_wer
         bench.job("a2", 1, team="A"),
     )
     # a2 runs on a withdrawn device: more is held than there is, and nothing may start.
-    node = next(iter(bench.leases["a2"]))
-    bench.step(
-        kit.node(node, 1, state=NodeState.WITHHELD),
-        kit.quota("A", a=(0, 0, 5)),
-        kit.quota("B", a=(1, 0, 5)),
-        bench.job("b1", 1, team="B"),
-    )
+    clawed_back(kit, bench, "a2", NodeState.WITHHELD, 1)
     bench.step(*bench.freed("a1", "vacated", 5))
     for _ in range(2):
         assert "B/b1" in reserved(bench)
@@ -163,13 +171,7 @@ def test_nothing_starts_while_more_is_held_than_there_is_after_an_urgent_clawbac
         kit.quota("A", a=(4, 0, 5)),
         bench.job("a1", 4, team="A"),
     )
-    node = next(iter(bench.leases["a1"]))
-    written = bench.step(
-        kit.node(node, 4, state=NodeState.GONE),
-        kit.quota("A", a=(0, 0, 5)),
-        kit.quota("B", a=(4, 0, 5)),
-        bench.job("b1", 4, team="B"),
-    )
+    written = clawed_back(kit, bench, "a1", NodeState.GONE, 4)
     assert kit.granted(written) == []
     assert bench.statuses["b1"].reason == WaitReason.WAITING_FOR_DEVICES
     assert kit.granted(bench.step(*bench.freed("a1", "vacated", 5))) == ["b1"]

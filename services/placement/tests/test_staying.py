@@ -9,6 +9,8 @@ from walras_contracts.drains import VacateReason
 from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import DrainState, JobState, WorkClass
 
+MINUTE_MS = 60_000
+
 
 @pytest.fixture
 def leaving(kit: Any) -> Any:
@@ -131,6 +133,18 @@ def test_a_claim_that_comes_in_the_same_step_and_finds_no_other_devices_goes_fir
     assert kit.granted(bench.step(*bench.freed("j1", "vacated", 5))) == ["c"]
 
 
+def test_what_a_claim_leaves_of_a_job_that_may_not_stay_is_for_the_next_claim(kit: Any) -> None:
+    bench = kit.bench()
+    bench.step(kit.node("n1", 4), kit.quota("t1", a=(4, 0, 5)), bench.job("j1", 4))
+    bench.step(kit.quota("t1", a=(0, 0, 5)))
+    bench.step(
+        kit.quota("t1", a=(4, 0, 5)),
+        *(kit.quota(team, a=(2, 0, 5)) for team in ("t2", "t3")),
+        *(bench.job(f"c-{team}", 2, team=team) for team in ("t2", "t3")),
+    )
+    assert sorted(bench.state.reservations) == ["t2/c-t2", "t3/c-t3"]
+
+
 def test_a_claim_that_finds_other_devices_lets_the_job_stay(kit: Any) -> None:
     bench = kit.bench()
     bench.step(kit.node("n1", 4), kit.quota("t1", a=(2, 0, 5)), bench.job("j1", 2))
@@ -139,6 +153,20 @@ def test_a_claim_that_finds_other_devices_lets_the_job_stay(kit: Any) -> None:
         kit.quota("t1", a=(2, 0, 5)), kit.quota("t2", a=(2, 0, 5)), bench.job("c", 2, team="t2")
     )
     assert (kit.withdrawn(written), kit.granted(written)) == (["j1"], ["c"])
+
+
+def test_a_job_that_is_to_stay_leaves_after_all_when_its_minimum_run_time_is_over(
+    kit: Any,
+) -> None:
+    """Nothing else happens in that step: its agents have not spoken yet."""
+    bench = kit.bench()
+    job = bench.job("j1", 2, limit=10, minimum_run_ms=5 * MINUTE_MS)
+    bench.step(kit.node("n1", 2), kit.quota("t1", a=(2, 0, 5)), job)
+    bench.step(kit.quota("t1", a=(0, 0, 5)))
+    bench.step(bench.drained("j1", DrainState.WARNED))
+    assert kit.withdrawn(bench.step(kit.quota("t1", a=(2, 0, 11)))) == ["j1"]
+    assert kit.vacates(bench.step()) == {}
+    assert kit.vacates(bench.step()) == {"j1": VacateReason.PRICE_ABOVE_LIMIT}
 
 
 @pytest.mark.parametrize("why", ["cancelled", "price", "device"])

@@ -38,15 +38,13 @@ class Member:
 
     def income(self, span_ms: int) -> Amount:
         """Return what it earns in a time, exactly."""
-        if not self.has_income:
-            return 0, 1
-        return self.weight_micro_per_hour * self.local * span_ms, self.local_sum * HOUR_MS
+        share = self.weight_micro_per_hour * self.local
+        return (share * span_ms, self.local_sum * HOUR_MS) if share else (0, 1)
 
-    def most_micro(self, hours: int) -> int:
-        """Return what so many hours of its income are, in whole µcr; 0 without income."""
-        if not self.has_income:
-            return 0
-        return self.weight_micro_per_hour * self.local * hours // self.local_sum
+    def most_micro(self, hours: int) -> int | None:
+        """Return what so many hours of its income are, in whole µcr; None without income."""
+        share = self.weight_micro_per_hour * self.local
+        return share * hours // self.local_sum if share else None
 
 
 @dataclass(frozen=True, slots=True)

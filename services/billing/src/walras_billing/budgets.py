@@ -52,17 +52,17 @@ def watch_budgets(
     prices = _newest_prices(state, now_ms)
     found: dict[str, tuple[BudgetState, ...]] = {}
     for team in _to_look_at(state, settled=settled):
-        member = members.get(team)
         wallet = state.wallets.get(team)
-        if wallet is None:
-            if member is None or not member.budgets:
-                continue
-            wallet = state.wallet(team, member.pool)
-        budgets = _stand(state, wallet, member, prices)
-        found[team] = budgets
-        if member is not None:
+        budgets: tuple[BudgetState, ...] = ()
+        if team in state.budgeted:
+            member = members[team]
+            if wallet is None:
+                wallet = state.wallet(team, member.pool)
+            budgets = found[team] = _stand(state, wallet, member, prices)
             for alert in _alerts(state, wallet, member, budgets, now_ms):
                 yield emit(alert, partition=partition)
+        elif wallet is None:
+            continue
         reason = _reason(wallet, budgets)
         if reason is wallet.reason:
             continue
@@ -70,8 +70,8 @@ def watch_budgets(
         if not settled:
             yield _told(state, wallet, now_ms, budgets, partition)
     if settled:
-        for team in sorted(state.wallets):
-            wallet, budgets = state.wallets[team], found.get(team, ())
+        for team, wallet in state.by_team().items():
+            budgets = found.get(team, ())
             if budgets or wallet.told != _said(wallet, budgets):
                 yield _told(state, wallet, now_ms, budgets, partition)
 
@@ -110,17 +110,15 @@ def _to_look_at(state: BillingState, *, settled: bool) -> list[str]:
         state.budgeted = {team: None for team, member in members.items() if member.budgets}
         changed = True
     if settled:
-        return sorted(state.wallets.keys() | state.budgeted.keys())
+        return sorted({**state.by_team(), **state.budgeted})
     if changed:
         return sorted(state.budgeted.keys() | state.stopped.keys())
     return sorted(team for team in touched if team in state.budgeted)
 
 
 def _stand(
-    state: BillingState, wallet: Wallet, member: Member | None, prices: PriceOf
+    state: BillingState, wallet: Wallet, member: Member, prices: PriceOf
 ) -> tuple[BudgetState, ...]:
-    if member is None or not member.budgets:
-        return ()
     state.roll(wallet)
     spending = wallet.spending
     coming = state.unrated.cost(wallet.team, spending.windows, prices)
@@ -176,6 +174,8 @@ def _alerts(
 def _reason(wallet: Wallet, budgets: tuple[BudgetState, ...]) -> StopReason:
     if wallet.is_empty:
         return StopReason.WALLET
+    if not budgets:
+        return StopReason.NONE
     used_up = {
         budget.window
         for budget in budgets

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from walras_billing.ledger import SIDES, Entry, EntryWriter, post_expiry, post_totals
+from walras_billing.ledger import EntryWriter, post_expiry, post_totals
 from walras_billing.money_payloads import balance_output
 from walras_billing.running_totals import Amount, plus
 from walras_billing.state import BillingState
@@ -11,7 +11,8 @@ from walras_billing.wallets import Wallet
 from walras_contracts.quantities import SETTLEMENT_MS
 from walras_runtime.records import Output
 
-_PLACES = {kind: place for place, kind in enumerate(SIDES)}
+Incomes = Mapping[str, Mapping[str, Amount]]
+"""What was earned, by pool and team."""
 
 
 def due_boundary_ms(market_time_ms: int, grace_ms: int) -> int:
@@ -54,8 +55,7 @@ def settle(
         yield from _boundary(state, state.settled_ms, boundary_ms, partition)
         state.settled_ms = boundary_ms
     members = state.accounts.members(due_ms)
-    for team in sorted(state.wallets):
-        wallet = state.wallets[team]
+    for team, wallet in state.by_team().items():
         output, balance_micro = balance_output(wallet, due_ms, partition)
         yield output
         member = members.get(team)
@@ -80,46 +80,45 @@ def _boundary(
             state.touch(wallet)
     hours = state.accounts.max_balance_hours(boundary_ms)
     writer = EntryWriter(boundary_ms, partition)
-    for team in sorted(state.wallets):
-        wallet, found, earned = state.wallets[team], members.get(team), incomes.get(team, {})
+    for team, wallet in state.by_team().items():
+        found = members.get(team)
         # Without income a wallet is frozen, not capped to nothing: a team that moves pools may be
         # in none for a while, and nothing can be bid from it then.
-        most_micro = found.most_micro(hours) if found is not None and found.has_income else None
-        entries = _entries(wallet, earned, most_micro)
-        for entry in entries:
-            yield writer.output(entry, team)
-        if entries or earned:
+        most_micro = None if found is None else found.most_micro(hours)
+        entries = _entries(wallet, incomes, most_micro, writer)
+        if entries:
+            yield from entries
             state.touch(wallet)
 
 
-def _incomes(state: BillingState, start_ms: int, end_ms: int) -> dict[str, dict[str, Amount]]:
-    """Return what was earned in [start, end) by team and pool; each has an account then."""
+def _incomes(state: BillingState, start_ms: int, end_ms: int) -> Incomes:
+    """Return what was earned in [start, end); who earns has an account, which changes."""
     incomes: dict[str, dict[str, Amount]] = {}
     for team, pool, amount in state.accounts.incomes(start_ms, end_ms):
-        of_team = incomes.get(team)
-        if of_team is None:
-            incomes[team] = {pool: amount}
-        else:
-            of_team[pool] = plus(of_team[pool], amount) if pool in of_team else amount
-        state.wallet(team, pool)
+        of_pool = incomes.get(pool)
+        if of_pool is None:
+            of_pool = incomes[pool] = {}
+        of_pool[team] = plus(of_pool[team], amount) if team in of_pool else amount
+        state.touch(state.wallet(team, pool))
     return incomes
 
 
-def _entries(wallet: Wallet, incomes: Mapping[str, Amount], most_micro: int | None) -> list[Entry]:
-    """Post a team's totals, then what its wallet has above its cap; return the entries in order."""
-    team = wallet.team
-    entries: list[Entry] = []
+def _entries(
+    wallet: Wallet, incomes: Incomes, most_micro: int | None, writer: EntryWriter
+) -> list[Output]:
+    """Post a team's totals and what is above its cap; return the entries by pool and kind."""
+    team, home = wallet.team, wallet.pool
+    entries: list[Output] = []
+    last_of_home = 0
     for pool, account in wallet.by_pool():
-        entries += post_totals(account, team, pool, incomes.get(pool))
+        of_pool = incomes.get(pool)
+        income = None if of_pool is None else of_pool.get(team)
+        entries += post_totals(account, team, pool, income, writer)
+        if pool == home:
+            last_of_home = len(entries)
     if most_micro is not None:
         excess_micro = wallet.wallet_micro - most_micro
-        if excess_micro > 0:
-            expiry = post_expiry(wallet.account(wallet.pool), team, wallet.pool, excess_micro)
-            if expiry is not None:
-                entries.append(expiry)
-                entries.sort(key=_by_pool_and_kind)
+        expiry = post_expiry(wallet.accounts[home], team, home, excess_micro, writer)
+        if expiry is not None:
+            entries.insert(last_of_home, expiry)
     return entries
-
-
-def _by_pool_and_kind(entry: Entry) -> tuple[str, int]:
-    return entry.pool, _PLACES[entry.kind]

@@ -3,8 +3,9 @@
 Spending counts by the time of use, corrections included; credits are goodwill and do not count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from walras_contracts.accounts import BillingPeriod
@@ -51,30 +52,27 @@ class Spending:
     are none. ``alerted`` names kind and threshold.
     """
 
-    windows: list[Window] = field(default_factory=list)
+    windows: tuple[Window, ...] = ()
     numerators: list[int] = field(default_factory=list)
     alerted: list[tuple[int, int]] = field(default_factory=list)
 
-    def roll(self, running: Sequence[Window]) -> bool:
+    def roll(self, running: tuple[Window, ...]) -> bool:
         """Turn to the windows that are running; return whether anything changed.
 
         A window that is over leaves nothing behind. Where only its borders are others than they
         were, because the pool of the team has another zone, what was counted goes on.
         """
-        if not self.windows:
-            self.windows = list(running)
+        before, self.windows = self.windows, running
+        if before == running:
+            return False
+        if not before:
             self.numerators = [0] * len(KINDS)
             return True
-        changed = False
-        for index, (held, window) in enumerate(zip(self.windows, running, strict=True)):
-            if held == window:
-                continue
-            changed = True
-            self.windows[index] = window
+        for index, (held, window) in enumerate(zip(before, running, strict=True)):
             if held[1] <= window[0]:
                 self.numerators[index] = 0
                 self.alerted = [alert for alert in self.alerted if alert[0] != index]
-        return changed
+        return True
 
     def add(self, start_ms: int, end_ms: int, numerator: int) -> None:
         """Count what use over [start, end) costs, or costs more than before.
@@ -91,17 +89,24 @@ class Spending:
 
     def text(self) -> str:
         """Return it as a JSON array of plain numbers."""
-        windows = ",".join([f"[{start_ms},{end_ms}]" for start_ms, end_ms in self.windows])
-        numerators = ",".join(map(str, self.numerators))
-        alerted = ",".join([f"[{kind},{threshold}]" for kind, threshold in self.alerted])
-        return f"[[{windows}],[{numerators}],[{alerted}]]"
+        numerators = ",".join([f"{numerator}" for numerator in self.numerators])
+        alerted = _pairs(self.alerted) if self.alerted else ""
+        return f"[[{_windows(self.windows)}],[{numerators}],[{alerted}]]"
 
     @staticmethod
     def parse(fields: list[Any]) -> "Spending":
         """Read what :meth:`text` returned."""
         windows, numerators, alerted = fields
         return Spending(
-            [(start_ms, end_ms) for start_ms, end_ms in windows],
+            tuple([(start_ms, end_ms) for start_ms, end_ms in windows]),
             numerators,
             [(kind, threshold) for kind, threshold in alerted],
         )
+
+
+def _pairs(pairs: Iterable[tuple[int, int]]) -> str:
+    return ",".join([f"[{first},{second}]" for first, second in pairs])
+
+
+_windows = lru_cache(1 << 10)(_pairs)
+"""The teams of a zone have the same windows."""

@@ -74,7 +74,11 @@ class BillingState:
     overdue: dict[str, None] = field(default_factory=dict)
     """Sources with lines beyond the look-back that still wait for a price."""
     changed: dict[str, bytes | None] = field(default_factory=dict)
-    """Records of the state topic to be written in this step; wallets are dumped at its end."""
+    """Records of the state topic to be written in this step."""
+    touched: dict[str, None] = field(default_factory=dict)
+    """Teams whose wallets are among them; they are dumped at the end of the step."""
+    _in_order: int = 0
+    """So many wallets were in id order when that was last asked for."""
     _loaded: list[UsageLine] = field(default_factory=list)
 
     def load(self, key: str, value: bytes) -> None:
@@ -141,9 +145,18 @@ class BillingState:
             self.touch(wallet)
         return wallet
 
+    def by_team(self) -> Mapping[str, Wallet]:
+        """Return the wallets in id order of their teams."""
+        wallets = self.wallets
+        # They come team by team and stay for ever: mostly there is nothing to be put in order.
+        if len(wallets) != self._in_order:
+            self._in_order = len(wallets)
+            self.wallets = {team: wallets[team] for team in sorted(wallets)}
+        return self.wallets
+
     def touch(self, wallet: Wallet) -> None:
         """Write a wallet that has changed."""
-        self.changed[WALLET + wallet.team] = None
+        self.touched[wallet.team] = None
 
     def stop(self, wallet: Wallet, reason: StopReason) -> None:
         """Note why a team may not spend."""
@@ -249,9 +262,9 @@ class BillingState:
         clock = [self.clock_ms, self.settled_ms, self.forgotten_ms]
         clock += [self.time_held.settled_ms, self.time_held.settled_in_ms]
         self.changed[CLOCK_KEY] = json.dumps(clock).encode()
+        for team in self.touched:
+            self.changed[WALLET + team] = self.wallets[team].dump()
+        self.touched.clear()
         for key in sorted(self.changed):
-            value = self.changed[key]
-            if key.startswith(WALLET):
-                value = self.wallets[key.removeprefix(WALLET)].dump()
-            yield StateChange(key, value)
+            yield StateChange(key, self.changed[key])
         self.changed.clear()

@@ -89,7 +89,10 @@ class Wallet:
     @property
     def wallet_micro(self) -> int:
         """What it has; may be negative."""
-        return sum(account.wallet_micro for account in self.accounts.values())
+        left = 0
+        for account in self.accounts.values():
+            left += account.wallet_micro
+        return left
 
     def dump(self) -> bytes:
         """Return the wallet as one record of the state topic."""

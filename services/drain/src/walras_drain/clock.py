@@ -12,6 +12,8 @@ from walras_runtime.records import StateChange
 
 CLOCK_KEY: Final = "~clock"
 """Record of the own state: no id begins with a tilde."""
+NEVER_MS: Final = 2**63
+"""Later than every market time."""
 PROGRESS_MS: Final = 10_000
 """An open session is published at least so often (R15)."""
 SILENT_MS: Final = 30_000

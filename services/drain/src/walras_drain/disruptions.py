@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
+from walras_drain.clock import NEVER_MS
 from walras_drain.guardrail import Begun
 
 PREFIX: Final = "begun/"
-NEVER_MS: Final = 2**63
 
 
 class Disruptions:

@@ -2,11 +2,11 @@
 
 from typing import Final
 
+from walras_drain.clock import NEVER_MS
 from walras_drain.scores import History
 
 PREFIX: Final = "score/"
 KEPT_MS: Final = 7 * 86_400_000
-NEVER_MS: Final = 2**63
 
 
 class Histories:

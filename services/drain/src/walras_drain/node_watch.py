@@ -39,9 +39,9 @@ def follow_emptying(state: DrainServiceState, writer: Writer) -> None:
         published = state.nodes.nodes.get(node)
         before = state.emptying.get(node)
         if published is None or published.state not in EMPTYING:
-            del state.emptying[node]
+            key = state.emptying.pop(node).shown(node, writer.now_ms).record_key()
             writer.keep(NODE + node, None)
-            writer.end(NodeDrainChanged, f"{NODE}{node}", node)
+            writer.end(NodeDrainChanged, key, node)
             continue
         occupants = occupants_of(state, node)
         if before is None and not occupants and published.state is not EMPTYING[0]:

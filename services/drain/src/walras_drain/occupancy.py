@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from walras_contracts.capacity import NodePublished, NodeState
 from walras_contracts.quantities import PPM
-from walras_drain.lease_table import LeaseTable
+from walras_drain.lease_table import Holding, LeaseTable
 
 EMPTYING = (NodeState.DRAINING, NodeState.OFF)
 """What runs on a node in these states has to go."""
@@ -64,6 +64,10 @@ class NodeTable:
         """Whether a node is to be emptied, whatever runs there."""
         node = self.nodes.get(name)
         return node is not None and node.urgent and name in self.emptying
+
+    def counted_macc(self, lease: Holding) -> int:
+        """Return what a lease holds on nodes that count: so much less is held when it leaves."""
+        return sum(size for node, size in lease.sizes_macc.items() if node in self._shares)
 
     def recount(self, leases: LeaseTable) -> None:
         """Count the nodes anew whose record or whose leases changed."""

@@ -18,7 +18,7 @@ ADVISED: Final = "advised/"
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An opportunistic lease that could leave."""
+    """An opportunistic lease that could leave; its size is what it holds of what counts."""
 
     lease: str
     size_macc: int

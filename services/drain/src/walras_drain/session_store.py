@@ -2,15 +2,20 @@
 
 from typing import Final
 
+from walras_drain.clock import NEVER_MS
 from walras_drain.session import Session
 
 FORGOTTEN_AFTER_MS: Final = 3_600_000
 """So long after its end a session is forgotten, and its record ended."""
-NEVER_MS: Final = 2**63
 
 
 class SessionStore:
-    """Sessions by id. One that has ended stays for an hour, and while a command of it stands."""
+    """Sessions by id.
+
+    One that has ended stays for an hour, and while a command of it stands. The last one of a lease
+    that still holds devices stays as well: it says whether an order was served, and when the lease
+    may be asked to leave again.
+    """
 
     def __init__(self) -> None:
         self._sessions: dict[str, Session] = {}
@@ -31,13 +36,14 @@ class SessionStore:
             last = self.of_lease(session.lease)
             if last is None or _order(last) < _order(session):
                 self._last_of_lease[session.lease] = name
+                self._look_again_at(last)
             for part in session.parts:
                 self._by_node.setdefault(part.node, {})[name] = None
         self._sessions[name] = session
         held, other = (self._ended, self._open) if session.is_ended else (self._open, self._ended)
         held[name] = None
         other.pop(name, None)
-        self._forget_from_ms = min(self._forget_from_ms, _forget_ms(session))
+        self._look_again_at(session)
 
     def of_lease(self, lease: str) -> Session | None:
         """Return the last session of a lease, open or ended."""
@@ -65,16 +71,26 @@ class SessionStore:
         return sorted((self._sessions[name] for name in self._open), key=_order)
 
     def take_forgotten(self, now_ms: int) -> list[Session]:
-        """Forget the sessions that ended long ago and of which no command stands; return them."""
+        """Forget the sessions that ended long ago and that nothing needs; return them."""
         if now_ms < self._forget_from_ms:
             return []
-        due = [n for n in sorted(self._ended) if _forget_ms(self._sessions[n]) <= now_ms]
-        forgotten = [self._sessions[name] for name in due]
-        for name in due:
-            self._remove(name)
-        left = (_forget_ms(self._sessions[name]) for name in self._ended)
+        ended = [self._sessions[name] for name in sorted(self._ended)]
+        free = [session for session in ended if not self._is_asked_for(session)]
+        forgotten = [session for session in free if _forget_ms(session) <= now_ms]
+        for session in forgotten:
+            self._remove(session.session)
+        left = (end_ms for end_ms in map(_forget_ms, free) if end_ms > now_ms)
         self._forget_from_ms = min(left, default=NEVER_MS)
         return forgotten
+
+    def _is_asked_for(self, session: Session) -> bool:
+        """Whether it is the last session of a lease that still holds devices."""
+        is_last = self._last_of_lease[session.lease] == session.session
+        return is_last and not all(part.is_closed for part in session.parts)
+
+    def _look_again_at(self, session: Session | None) -> None:
+        if session is not None:
+            self._forget_from_ms = min(self._forget_from_ms, _forget_ms(session))
 
     def _remove(self, name: str) -> None:
         session = self._sessions.pop(name)

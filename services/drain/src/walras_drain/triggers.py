@@ -154,17 +154,20 @@ def _chosen(state: DrainServiceState, writer: Writer, market: str, use: Use) -> 
     for session in state.sessions.open_sessions():
         holding = state.leases.leases.get(session.lease)
         if holding is not None and holding.market == market:
-            leaving_macc += holding.size_macc
+            leaving_macc += state.nodes.counted_macc(holding)
     for lease in state.requests:
         holding = state.leases.leases[lease]
         if holding.market == market and state.sessions.open_of_lease(lease) is None:
-            leaving_macc += holding.size_macc
+            leaving_macc += state.nodes.counted_macc(holding)
     if not use.reaches(terms.pressure_ppm, less_macc=leaving_macc):
         return []
     # In whatever order: who is chosen follows from what they are.
     for lease in state.leases.opportunistic.get(market, {}):
         holding = state.leases.leases[lease]
-        if not holding.is_drainable or _is_asked(state, holding, writer.now_ms):
+        counted_macc = state.nodes.counted_macc(holding)
+        if counted_macc == 0 or not holding.is_drainable:
+            continue
+        if _is_asked(state, holding, writer.now_ms):
             continue
         score = score_ppm(
             holding.drainability,
@@ -172,7 +175,7 @@ def _chosen(state: DrainServiceState, writer: Writer, market: str, use: Use) -> 
             terms,
             chain=chain_holds(holding.run, terms),
         )
-        candidates.append(Candidate(lease, holding.size_macc, score, holding.granted_ms))
+        candidates.append(Candidate(lease, counted_macc, score, holding.granted_ms))
     return pressure.chosen(use, leaving_macc, candidates, terms.pressure_ppm)
 
 

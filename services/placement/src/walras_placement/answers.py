@@ -6,7 +6,7 @@ from walras_contracts.drains import DrainRequested
 from walras_contracts.work import DrainState, DrainStatusChanged, JobState
 from walras_placement.jobs import Job
 from walras_placement.lifecycle import JobEvent
-from walras_placement.moves import move, stay
+from walras_placement.moves import evict, move, stay
 from walras_placement.parts import give_up
 from walras_placement.state import PlacementState
 from walras_placement.writer import Writer
@@ -65,8 +65,7 @@ def _go_on(state: PlacementState, writer: Writer, job: Job) -> None:
     lease.too_late, lease.withdrawn = True, False
     if job.state is JobState.RUNNING:
         # It was evicted after all.
-        lease.evicted = True
-        job.held_until_step = writer.moment.step + writer.rules.steps(writer.rules.held_back_cycles)
+        evict(writer, job)
         job.changed_ms = writer.moment.now_ms
         writer.told[job.key] = None
     move(state, writer, job, JobEvent.WENT_ON)

@@ -12,7 +12,7 @@ from walras_placement.decisions import Grant, Plan, Reclass, Reserve, Stay, Vaca
 from walras_placement.jobs import Job
 from walras_placement.leases import Lease
 from walras_placement.lifecycle import JobEvent, next_state
-from walras_placement.moves import clear_reason, forget, move, release, stay, withdraw
+from walras_placement.moves import clear_reason, evict, forget, move, release, stay, withdraw
 from walras_placement.reservations import Reservation
 from walras_placement.shares import occupied_macc
 from walras_placement.state import PlacementState
@@ -29,7 +29,7 @@ EVICTIONS: Final = frozenset(
         VacateReason.ORDERED,
     }
 )
-"""A job that leaves for one of these does not come back at once: it would only leave again."""
+"""A job that leaves for one of these is evicted; after others it may start again at once."""
 
 
 def lease_id(team: str, job: str, position: int, attempt: int) -> str:
@@ -122,8 +122,7 @@ def _vacate(state: PlacementState, writer: Writer, vacate: Vacate) -> None:
     job = vacate.job
     lease = job.held_lease()
     if vacate.reason in EVICTIONS:
-        lease.evicted = True
-        job.held_until_step = writer.moment.step + writer.rules.steps(writer.rules.held_back_cycles)
+        evict(writer, job)
     lease.withdrawn = False
     move(state, writer, job, JobEvent.VACATED)
     job.changed_ms = writer.moment.now_ms

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from walras_placement.devices import DevicePool
 from walras_placement.nodes import Node
-from walras_placement.shares import Share, occupied_macc
+from walras_placement.shares import Share, by_node, occupied_macc
 from walras_placement.topology import DomainKey, Places
 
 NOWHERE = Places()
@@ -81,7 +81,7 @@ class Draft:
             share = self._cut(name, left)
             shares.append(share)
             left -= share.size_macc
-        taken = tuple(sorted(shares, key=_by_node))
+        taken = by_node(shares)
         self._start(kind, -occupied_macc(taken))
         if self.startable_macc(kind) < 0:
             # Whole devices are more than the job is large.
@@ -170,7 +170,3 @@ def _nodes_for(places: Places, size_macc: int, *, gang: bool) -> list[str] | Non
             names += domain.levels[level]
         left -= domain.open_macc
     return None
-
-
-def _by_node(share: Share) -> str:
-    return share.node

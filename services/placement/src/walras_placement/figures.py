@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from walras_contracts.market import MarketQuota
 from walras_contracts.placing import (
     CELLS_MAX,
     STUCK_MAX,
@@ -15,7 +16,7 @@ from walras_contracts.placing import (
 )
 from walras_contracts.wait_reasons import WaitReason
 from walras_placement.devices import Counts
-from walras_placement.outcomes import Short
+from walras_placement.outcomes import Head, Short
 from walras_placement.rules import Moment, Rules
 from walras_placement.state import PlacementState
 from walras_placement.topology import Places
@@ -57,7 +58,10 @@ def measure(state: PlacementState, moment: Moment, rules: Rules) -> list[Placeme
             if each.bought:
                 short.setdefault(each.market, []).append(each)
         for market in outcome.heads:
-            heads.setdefault(market, []).extend(_stuck(state, moment, rules, team, market))
+            quota = state.quotas.get(team, {}).get(market)
+            head = _stuck(moment, rules, team, quota, outcome.heads[market])
+            if head is not None:
+                heads.setdefault(market, []).append(head)
     waiting = _waiting_jobs(state)
     bought = _bought(state)
     return [
@@ -178,30 +182,23 @@ def _unplaced(
 
 
 def _stuck(
-    state: PlacementState, moment: Moment, rules: Rules, team: str, market: str
-) -> list[StuckHead]:
-    """Return the head of a team in a market if it has been stuck for long."""
-    outcome = state.outcomes.get(team)
-    quota = state.quotas.get(team, {}).get(market)
-    if outcome is None or quota is None:
-        return []
-    head = outcome.heads[market]
+    moment: Moment, rules: Rules, team: str, quota: MarketQuota | None, head: Head
+) -> StuckHead | None:
+    """Return the head of a team in a market if it has been pending for long."""
     job = head.job
-    if moment.step - job.pending_since_step < rules.steps(rules.stuck_after_cycles):
-        return []
-    entry = job.entry()
-    return [
-        StuckHead(
-            pool=entry.pool,
-            team=team,
-            job=job.job,
-            reason=job.reason,
-            needed_macc=job.needed_macc,
-            allocated_macc=quota.allocated_macc,
-            unspent_macc=head.unspent_macc,
-            pending_since_ms=job.pending_since_ms,
-        )
-    ]
+    waited_steps = moment.step - job.pending_since_step
+    if quota is None or waited_steps < rules.steps(rules.stuck_after_cycles):
+        return None
+    return StuckHead(
+        pool=job.entry().pool,
+        team=team,
+        job=job.job,
+        reason=job.reason,
+        needed_macc=job.needed_macc,
+        allocated_macc=quota.allocated_macc,
+        unspent_macc=head.unspent_macc,
+        pending_since_ms=job.pending_since_ms,
+    )
 
 
 def _youngest(heads: Iterable[StuckHead]) -> tuple[StuckHead, ...]:

@@ -84,6 +84,7 @@ class Keeper:
         self,
         jobs: TeamJobs,
         rooms: Rooms,
+        wake: Wake,
         nodes: Mapping[str, Node],
         released: Container[str],
     ) -> None:
@@ -101,6 +102,10 @@ class Keeper:
             if reason is None and not lease.withdrawn and _is_awaited(lease, nodes, released):
                 continue
             if reason is None and self._spend_again(job, room):
+                is_paid = lease.work_class is WorkClass.MARKET
+                if is_paid and not covers(job.entry(), room.price_micro):
+                    # Until its agents agree nothing else tells that its minimum run time is over.
+                    wake.by_ms(lease.granted_ms + job.entry().minimum_run_ms)
                 if not lease.withdrawn:
                     self._result.stays[lease.lease] = Stay(job)
             elif lease.withdrawn:

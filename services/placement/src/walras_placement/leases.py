@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from walras_contracts.demand import JobQueued
 from walras_contracts.drains import VacateReason
@@ -96,7 +96,7 @@ class Lease:
             "limit": self.limit_micro,
             "granted": self.granted_ms,
             "remaining": self.remaining_run_ms,
-            "parts": [[share.node, share.devices, share.size_macc] for share in self.parts],
+            "parts": [share.dump() for share in self.parts],
             "open": {node: self.open_parts[node] for node in sorted(self.open_parts)},
         }
         if self.unfinished_ms is not None:
@@ -123,7 +123,7 @@ class Lease:
             document["limit"],
             document["granted"],
             document["remaining"],
-            tuple(Share(node, tuple(devices), macc) for node, devices, macc in document["parts"]),
+            tuple(map(Share.parse, document["parts"])),
             dict(document["open"]),
             may_start=False,
             unfinished_ms=document.get("unfinished"),
@@ -135,4 +135,7 @@ class Lease:
         return lease
 
 
-FLAGS = (*("may_start", "interrupted", "failed", "broken", "evicted", "withdrawn", "too_late"),)
+FLAGS: Final = (
+    *("may_start", "interrupted", "failed", "broken", "evicted", "withdrawn", "too_late"),
+)
+"""Fields that a record of the state topic names where they are true."""

@@ -31,6 +31,15 @@ def stay(state: PlacementState, writer: Writer, job: Job) -> None:
     writer.changed[job.key] = writer.told[job.key] = None
 
 
+def evict(writer: Writer, job: Job) -> None:
+    """Note that a job has to leave for the sake of others, or the like: it does not come back soon.
+
+    It would only leave again.
+    """
+    job.held_lease().evicted = True
+    job.held_until_step = writer.moment.step + writer.rules.steps(writer.rules.held_back_cycles)
+
+
 def end_run(state: PlacementState, writer: Writer, job: Job, at_ms: int) -> None:
     """End the run of a job of which no part is left that an agent answers for."""
     lease = job.held_lease()

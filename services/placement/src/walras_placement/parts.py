@@ -11,7 +11,6 @@ from walras_placement.writer import Writer
 from walras_runtime.records import emit
 
 STARTED = (LeaseState.ACCEPTED, LeaseState.RUNNING)
-DONE = frozenset({LeaseOutcome.NONE, LeaseOutcome.FINISHED})
 
 
 def note_lease_status(state: PlacementState, writer: Writer, status: LeaseStatusChanged) -> None:

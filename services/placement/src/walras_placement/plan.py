@@ -119,10 +119,15 @@ class _Planning:
                 and room is not None
                 and entry.size_macc <= room.bought_macc
                 and covers(entry, room.price_micro)
+                and not (reservation.standing and not self._keeps_devices(reservation.market))
             )
             if not is_kept:
                 self.result.released[key] = job
                 self._draft.unlock(reservation.market, reservation.shares)
+
+    def _keeps_devices(self, market: str) -> bool:
+        """Whether devices of a market are kept for a job that waits long."""
+        return self._state.policies.rounding(market) is Rounding.RESERVE
 
     def affected(self, names: Sequence[str]) -> list[str]:
         """Return other teams to which it matters who has to leave and what is not reserved."""
@@ -146,7 +151,8 @@ class _Planning:
             team = self._state.teams[name]
             if team.draining:
                 nodes, released = self._state.devices.nodes, self.result.released
-                keeper.leaving(team, self._found[name].rooms, nodes, released)
+                found = self._found[name]
+                keeper.leaving(team, found.rooms, found.wake, nodes, released)
 
     def start(self, names: Sequence[str]) -> None:
         """Start pending jobs: all that bought quota allows, then what is left over."""

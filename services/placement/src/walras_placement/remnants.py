@@ -36,16 +36,15 @@ class Remnant:
 
     def dump(self) -> bytes:
         """Return it as the value of a record of the state topic."""
-        share = [self.share.node, self.share.devices, self.share.size_macc]
-        fields = [self.lease, self.team, self.job, self.market, self.granted_ms, share, self.asked]
+        named = [self.lease, self.team, self.job, self.market]
+        fields = [*named, self.granted_ms, self.share.dump(), self.asked]
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @staticmethod
     def parse(value: bytes) -> "Remnant":
         """Read the value of a record of the state topic."""
-        lease, team, job, market, granted_ms, (node, devices, macc), asked = json.loads(value)
-        share = Share(node, tuple(devices), macc)
-        return Remnant(lease, team, job, market, granted_ms, share, asked)
+        lease, team, job, market, granted_ms, share, asked = json.loads(value)
+        return Remnant(lease, team, job, market, granted_ms, Share.parse(share), asked)
 
 
 class Remnants:
@@ -83,6 +82,3 @@ class Remnants:
         """Return the remnant with a key of the own state."""
         lease, _, node = key.removeprefix(REMNANT).partition("/")
         return self.find(lease, node)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._of_lease.values()))

@@ -46,7 +46,7 @@ class Reservation:
 
     def dump(self) -> bytes:
         """Return it as the value of a record of the state topic."""
-        shares = [[share.node, share.devices, share.size_macc] for share in self.shares]
+        shares = [share.dump() for share in self.shares]
         fields = [self.market, shares, self.standing, self.freed_step]
         return json.dumps(fields, separators=(",", ":")).encode()
 
@@ -56,7 +56,7 @@ class Reservation:
         market, shares, standing, freed_step = json.loads(value)
         return Reservation(
             market,
-            tuple(Share(node, tuple(devices), macc) for node, devices, macc in shares),
+            tuple(map(Share.parse, shares)),
             standing,
             freed_step,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from walras_placement.draft import Draft
 from walras_placement.leases import Lease
-from walras_placement.shares import Share, occupied_macc
+from walras_placement.shares import Share, by_node, occupied_macc
 from walras_placement.topology import DomainKey
 
 Soon = dict[str, dict[str, list[int]]]
@@ -62,7 +62,7 @@ class Reserver:
         self._soon: Soon | None = None
         self._back: Soon = {}
         self._failed: dict[tuple[str, bool, bool], int] = {}
-        """From which size on nothing was found; there is less since."""
+        """From which size on nothing was found; there is no more since."""
 
     def whole(
         self, kind: str, size_macc: int, *, gang: bool, with_returning: bool = False
@@ -178,6 +178,20 @@ class Reserver:
                     found[hold.lease] = None
         return found
 
+    def leaves_after_all(self, lease: Lease) -> None:
+        """Take that a returning lease leaves for a job's sake: the rest of it is for others."""
+        if self._soon is None:
+            return
+        back = self._back.get(lease.market, {})
+        soon = self._soon.setdefault(lease.market, {})
+        for share in lease.open_shares():
+            devices = [d for d in back.get(share.node, ()) if d in share.devices]
+            if devices:
+                back[share.node] = [d for d in back[share.node] if d not in devices]
+                soon[share.node] = sorted((*soon.get(share.node, ()), *devices))
+        for gang in (True, False):
+            self._failed.pop((lease.market, gang, False), None)
+
     def _rooms(self, kind: str, with_returning: bool) -> dict[str, _Room]:
         """Return the nodes on which anything becomes free, with what they have."""
         if self._soon is None:
@@ -242,7 +256,7 @@ def _filled(rooms: Iterable[_Room], size_macc: int) -> tuple[Share, ...]:
             macc = len(devices) * room.macc_per_device
             shares.append(Share(room.node, tuple(sorted(devices)), macc))
             left -= macc
-    return tuple(sorted(shares, key=_by_node))
+    return by_node(shares)
 
 
 def together(one: Iterable[Share], other: Iterable[Share]) -> tuple[Share, ...]:
@@ -260,7 +274,3 @@ def together(one: Iterable[Share], other: Iterable[Share]) -> tuple[Share, ...]:
             )
         )
     return tuple(found[node] for node in sorted(found))
-
-
-def _by_node(share: Share) -> str:
-    return share.node

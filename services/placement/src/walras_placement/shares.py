@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,26 @@ class Share:
         """Size of each device when they were given."""
         return self.size_macc // len(self.devices)
 
+    def dump(self) -> list[object]:
+        """Return it as a part of a record of the state topic."""
+        return [self.node, self.devices, self.size_macc]
+
+    @staticmethod
+    def parse(document: list[Any]) -> "Share":
+        """Read what :meth:`dump` returned."""
+        node, devices, size_macc = document
+        return Share(node, tuple(devices), size_macc)
+
+
+def by_node(shares: Iterable[Share]) -> tuple[Share, ...]:
+    """Return shares in the order of their nodes' names."""
+    return tuple(sorted(shares, key=_node_of))
+
 
 def occupied_macc(shares: Iterable[Share]) -> int:
     """Return what shares hold together, whole devices."""
     return sum(share.size_macc for share in shares)
+
+
+def _node_of(share: Share) -> str:
+    return share.node

@@ -100,7 +100,7 @@ class Starter:
         self._rules = rules
         self._result = result
         self._had_standing = {r.market: None for r in reservations.values() if r.standing}
-        self._candidates: dict[str, _Candidate] = {}
+        self._candidates: dict[str, list[_Candidate]] = {}
         self._grown: dict[str, Reserve] = {}
 
     def grow(self, jobs: Iterable[Job]) -> None:
@@ -126,7 +126,7 @@ class Starter:
             if job.parked_until_ms > now_ms:
                 found.barred[job.key] = WaitReason.PARKED
                 found.wake.by_ms(job.parked_until_ms)
-            elif step < job.held_until_step or step < job.frozen_until_step:
+            elif job.is_held_back(step):
                 found.barred[job.key] = WaitReason.HELD_BACK
                 found.wake.by_step(max(job.held_until_step, job.frozen_until_step))
             else:
@@ -171,10 +171,13 @@ class Starter:
 
     def standing(self) -> None:
         """Keep devices for the job of each market that has waited longest, if there is none yet."""
+        # One that nobody bought devices for here may have started for nothing elsewhere.
+        started = {grant.job.key: None for grant in self._result.granted}
         for market in sorted(self._candidates):
-            if market in self._had_standing:
+            waiting = [each for each in self._candidates[market] if each.job.key not in started]
+            if market in self._had_standing or not waiting:
                 continue
-            first = self._candidates[market]
+            first = min(waiting, key=_first)
             found = first.pending
             # To begin with, perhaps nothing.
             shares = self._reserver.standing(market, first.needed_macc, ())
@@ -266,6 +269,7 @@ class Starter:
                 for lease in self._reserver.needed_of(shares):
                     stay = self._result.stays.pop(lease, None)
                     if stay is not None:
+                        self._reserver.leaves_after_all(stay.job.held_lease())
                         self._result.again[stay.job.team] = None
                 self._reserve(job, kind, shares, found, standing=False)
                 room.bought_macc -= occupied_macc(shares)
@@ -276,9 +280,7 @@ class Starter:
                 candidate = _Candidate(
                     job.pending_since_step, job.team, rank, job, needed_macc, found
                 )
-                best = self._candidates.get(kind)
-                if best is None or _first(candidate) < _first(best):
-                    self._candidates[kind] = candidate
+                self._candidates.setdefault(kind, []).append(candidate)
                 return
 
     def _keep(self, job: Job, entry: JobQueued, own: Reservation, found: Pending) -> None:

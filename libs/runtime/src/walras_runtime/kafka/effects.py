@@ -244,6 +244,9 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc] # untyped base
                 offset = self._effects.begin(tp.partition, Progress(first))
             self._consumer.seek(tp, offset)
         self._ours = set(assigned)
+        others = {*range(self._followed.topic.partitions)} - {tp.partition for tp in assigned}
+        for partition in others:  # whether one is stopped is told by who has it
+            self._health.clear(self._part(partition))
         self._health.clear(PART)
         if assigned:
             self._health.ready = True
@@ -284,7 +287,7 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc] # untyped base
                 )
             except PartitionStoppedError as error:
                 self._stopped.add(tp)
-                self._health.fail(f"{topic.name}/{tp.partition}", f"{error.code}: {error}")
+                self._health.fail(self._part(tp.partition), f"{error.code}: {error}")
                 logger.error("partition_stopped", code=error.code, why=str(error))
                 return
             if letter is not None:
@@ -293,6 +296,10 @@ class _Member(ConsumerRebalanceListener):  # type: ignore[misc] # untyped base
             # Nobody takes the partition from us between this look and the next wait.
             if record is not None and tp in self._ours:
                 self._effects.take(record, message.timestamp)
+
+    def _part(self, partition: int) -> str:
+        """Return the part of the health that tells that a partition is stopped."""
+        return f"{self._followed.topic.name}/{partition}"
 
     async def _send_letter(self, letter: Output) -> None:
         """Write a dead letter; returned when the broker has acknowledged it."""

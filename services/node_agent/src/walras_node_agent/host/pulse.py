@@ -1,6 +1,6 @@
 """The heartbeats of a node: one at a time, the newest; older ones say nothing any more."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from walras_node_agent.agent.heartbeat import heartbeat
@@ -34,16 +34,26 @@ class Pulse:
         Of this process.
     health
         Where a wall clock that was set is shown.
+    wall
+        Reads the wall clock, in ms since 1970 (UTC).
     """
 
     def __init__(
-        self, node: Node, devices: DevicePort, *, every_ms: int, incarnation: str, health: Health
+        self,
+        node: Node,
+        devices: DevicePort,
+        *,
+        every_ms: int,
+        incarnation: str,
+        health: Health,
+        wall: Callable[[], int] = wall_ms,
     ) -> None:
         self._node = node
         self._devices = devices
         self._every_ms = every_ms
         self._incarnation = incarnation
         self._health = health
+        self._wall = wall
         self._count = 0
         self._due_ms: int | None = None
         self._newest: Outgoing | None = None
@@ -91,7 +101,7 @@ class Pulse:
         return unhealthy
 
     def _look_at_the_clock(self, now_ms: int) -> None:
-        ahead_ms = wall_ms() - now_ms - self._node.offset_ms
+        ahead_ms = self._wall() - now_ms - self._node.offset_ms
         if abs(ahead_ms) > CLOCK_ALARM_MS:
             why = f"the wall clock was set by {ahead_ms} ms; start the agent again to follow it"
             self._health.fail("clock", why)

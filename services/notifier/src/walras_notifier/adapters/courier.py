@@ -65,6 +65,7 @@ class Courier:
         self._mode: Literal["live", "replay"] = mode
         self._give_up_after_ms = give_up_after_ms
         self._running: set[asyncio.Task[None]] = set()
+        self._broken: BaseException | None = None
         self._something = asyncio.Event()
         self._working = False
         self._failing: list[str] = []
@@ -113,7 +114,13 @@ class Courier:
         return full
 
     async def end(self) -> None:
-        """Start nothing more; let what is under way finish for a moment, then break it off."""
+        """Start nothing more; let what is under way finish for a moment, then break it off.
+
+        Raises
+        ------
+        Exception
+            What broke while an attempt was judged; :meth:`run` raises it as well.
+        """
         self._working = False
         self._dispatcher.suspend()
         if self._running:
@@ -123,6 +130,7 @@ class Courier:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         self._tell()
+        self._raise_broken()
 
     def _work_on(self) -> None:
         self._working = True
@@ -131,14 +139,22 @@ class Courier:
     # --- the attempts ---------------------------------------------------------------------------
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Make attempts whenever some are due, until stopped."""
+        """Make attempts whenever some are due, until stopped.
+
+        Raises
+        ------
+        Exception
+            What broke while an attempt was judged: its lane would stand still, and nobody would
+            know.
+        """
         while not stop.is_set():
             self._something.clear()
+            self._raise_broken()
             if self._working:
                 for attempt in self._dispatcher.start(monotonic_ms()):
                     task = asyncio.create_task(self._attempt(attempt))
                     self._running.add(task)
-                    task.add_done_callback(self._running.discard)
+                    task.add_done_callback(self._ended)
             self._tell()
             await self._wait(stop)
 
@@ -152,6 +168,16 @@ class Courier:
         await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._broken = self._broken or task.exception()
+            self._something.set()
+
+    def _raise_broken(self) -> None:
+        if self._broken is not None:
+            raise self._broken
 
     async def _attempt(self, attempt: Attempt) -> None:
         try:
