@@ -61,14 +61,12 @@ def live_services() -> list[Service]:
             s.module,
             {
                 **s.settings,
-                "WALRAS_CLEARING_CYCLE_EVERY": str(CYCLE_EVERY),
-                "WALRAS_NODE_AGENT_INTERVAL_MS": str(INTERVAL_MS),
-                "WALRAS_SNAPSHOT_CYCLE_EVERY": str(CYCLE_EVERY),
+                "WALRAS_CYCLE_EVERY": str(CYCLE_EVERY),
             },
         )
         for s in replay_services(INTERVAL_MS, 0)
     ]
-    settings = {"WALRAS_TICKER_INTERVAL_MS": str(INTERVAL_MS)}
+    settings = {"WALRAS_INTERVAL_MS": str(INTERVAL_MS)}
     return [*services, *(Service(f"ticker-{i}", "walras_ticker", settings) for i in range(2))]
 
 

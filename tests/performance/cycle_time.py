@@ -265,10 +265,7 @@ async def _running(topics: Mapping[str, Topic], jit: Jit) -> AsyncIterator[_Runn
             Service(
                 "clearing",
                 MODULES["clearing"],
-                {
-                    "WALRAS_CLEARING_CYCLE_EVERY": "1",
-                    "WALRAS_CLEARING_HEALTH_PORT": str(port),
-                },
+                {"WALRAS_CLEARING_HEALTH_PORT": str(port)},
             ),
         ]
         shared = {"WALRAS_KAFKA_BOOTSTRAP": broker.bootstrap, "WALRAS_MODE": "replay"}

@@ -84,10 +84,7 @@ async def clearing(bootstrap: str, logs: Path, profile: Path | None) -> AsyncIte
         Where a profile is written to, an absolute path; None: it is not profiled.
     """
     with PortReservation() as reserved:
-        settings = {
-            "WALRAS_CLEARING_CYCLE_EVERY": "1",
-            "WALRAS_CLEARING_HEALTH_PORT": str(reserved.port),
-        }
+        settings = {"WALRAS_CLEARING_HEALTH_PORT": str(reserved.port)}
         module = MODULES["clearing"]
         if profile is not None:
             module = fleet_profile.__name__

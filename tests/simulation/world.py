@@ -50,9 +50,7 @@ def specs(partitions: int | None = None) -> list[StageSpec]:
     return [
         walras_intake.wiring.build(walras_intake.settings.Settings(**shared)),
         walras_capacity.wiring.build(walras_capacity.settings.Settings(**shared)),
-        walras_clearing_service.wiring.build(
-            walras_clearing_service.settings.Settings(**shared, cycle_every=1)
-        ),
+        walras_clearing_service.wiring.build(walras_clearing_service.settings.Settings(**shared)),
         walras_placement.wiring.build(walras_placement.settings.Settings(**shared)),
         walras_drain.wiring.build(walras_drain.settings.Settings(**shared)),
         walras_node_agent.wiring.build(walras_node_agent.settings.Settings(**shared)),

@@ -219,13 +219,12 @@ def test_no_two_servers_of_a_container_share_a_port(
     assert len(set(published)) == len(published) == 3
 
 
-def test_clearing_and_the_fleet_count_steps_as_long_as_a_tick(
+def test_all_services_count_the_same_barriers_and_cycles(
     compose: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     live = {n: settings_of(n, s, monkeypatch) for n, s in running(compose).items()}
-    assert live["node_agent"].interval_ms == live["ticker"].interval_ms
-    assert live["clearing"].barrier_interval_ms() == live["ticker"].interval_ms
-    assert live["snapshot"].barriers_per_cycle() == live["clearing"].cycle_every
+    assert {settings.barrier_interval_ms() for settings in live.values()} == {5_000}
+    assert {settings.barriers_per_cycle() for settings in live.values()} == {6}
     assert {settings.mode for settings in live.values()} == {"live"}
 
 

@@ -37,6 +37,20 @@ def test_own_variables_win_over_shared_ones(monkeypatch: pytest.MonkeyPatch) -> 
     assert (settings.kafka_bootstrap, settings.width) == ("own:1", 4)
 
 
+@pytest.mark.parametrize(("mode", "expected"), [("live", (5_000, 6)), ("replay", (60_000, 1))])
+def test_barriers_and_cycles_are_counted_as_the_mode_does_where_nothing_is_set(
+    monkeypatch: pytest.MonkeyPatch, mode: str, expected: tuple[int, int]
+) -> None:
+    def counted() -> tuple[int, int]:
+        settings = Settings.read(kafka_bootstrap="x:1", width=5, mode=mode)
+        return settings.barrier_interval_ms(), settings.barriers_per_cycle()
+
+    assert counted() == expected
+    monkeypatch.setenv("WALRAS_INTERVAL_MS", "1000")
+    monkeypatch.setenv("WALRAS_CYCLE_EVERY", "2")
+    assert counted() == (1_000, 2)
+
+
 def test_explicit_values_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WALRAS_SOME_WIDTH", "4")
     assert Settings.read(kafka_bootstrap="x:1", width=5).width == 5
@@ -88,7 +102,7 @@ def test_a_variable_that_is_nobodys_is_refused_by_its_name(
     [
         *("WALRAS_CACHE_DIR", "WALRAS_REQUIRE", "WALRAS_WAIVE", "WALRAS_SEED"),
         *("WALRAS_HYPOTHESIS_PROFILE", "WALRAS_CLEARING_BUILD", "WALRAS_QUOTA_FILE"),
-        *("WALRAS_SNAPSHOT_CYCLE_EVERY", "WALRAS_NODE_AGENT_INTERVAL_MS", "WALRAS_VIEWS_ANYTHING"),
+        *("WALRAS_SNAPSHOT_REDIS_TIMEOUT_MS", "WALRAS_NODE_AGENT_SAVE_MS", "WALRAS_VIEWS_ANYTHING"),
     ],
 )
 def test_variables_of_tools_and_of_other_services_are_none_of_its_business(

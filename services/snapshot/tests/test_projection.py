@@ -243,7 +243,7 @@ def test_barriers_per_cycle_that_are_not_clearings_are_refused() -> None:
     log.barrier(0)
     log.write(quota("t1", 5, 5))
     log.barrier(1)
-    with pytest.raises(InvariantBrokenError, match="WALRAS_SNAPSHOT_CYCLE_EVERY"):
+    with pytest.raises(InvariantBrokenError, match="WALRAS_CYCLE_EVERY"):
         read(log, [])
 
 

@@ -112,4 +112,4 @@ async def test_a_pause_ends_when_an_event_is_set() -> None:
 def test_a_wrong_interval_is_named() -> None:
     with pytest.raises(SettingsError, match="INTERVAL_MS"):
         Settings.read(kafka_bootstrap="none:0", interval_ms=0)
-    assert Settings.read(kafka_bootstrap="none:0").interval_ms == INTERVAL_MS
+    assert Settings.read(kafka_bootstrap="none:0").barrier_interval_ms() == INTERVAL_MS

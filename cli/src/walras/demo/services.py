@@ -43,12 +43,6 @@ def replay_services(
         Services to leave out.
     """
     settings: dict[str, dict[str, str]] = {
-        "clearing": {
-            "WALRAS_CLEARING_CYCLE_EVERY": "1",
-            "WALRAS_CLEARING_INTERVAL_MS": str(interval_ms),
-        },
-        "drain": {"WALRAS_DRAIN_INTERVAL_MS": str(interval_ms)},
-        "node_agent": {"WALRAS_NODE_AGENT_INTERVAL_MS": str(interval_ms)},
         "views": {"WALRAS_VIEWS_HTTP_PORT": str(views_port)},
     }
     services = []
@@ -59,5 +53,6 @@ def replay_services(
         for index in range(count):
             label = name if count == 1 else f"{name}-{index}"
             nice = ASIDE if name in BESIDE_THE_CYCLE else 0
-            services.append(Service(label, module, settings.get(name, {}), nice))
+            own = {"WALRAS_INTERVAL_MS": str(interval_ms), **settings.get(name, {})}
+            services.append(Service(label, module, own, nice))
     return services

@@ -57,6 +57,12 @@ class ServiceSettings(BaseSettings):
     """Which share of the partitions a spread service takes."""
     replica_count: Annotated[int, Field(ge=1)] = 1
     """Among how many replicas the partitions are shared."""
+    interval_ms: Annotated[int, Field(ge=100, le=3_600_000)] | None = None
+    """Market time between two barriers, of which market times are multiples; every process of a log
+    needs the same; null: 5000 when live, 60000 in a replay."""
+    cycle_every: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    """Barriers per cycle; every process of a log needs the same; null: 6 when live, 1 in a
+    replay."""
     alignment_timeout_ms: Annotated[int, Field(ge=1)] = 10_000
     """How long a live step waits for a partition that stays behind."""
     transaction_timeout_ms: Annotated[int, Field(ge=1000, le=60_000)] = 15_000
@@ -80,6 +86,18 @@ class ServiceSettings(BaseSettings):
                 f"{PREFIX}REPLICA_COUNT, which is {self.replica_count}"
             )
         return self
+
+    def barrier_interval_ms(self) -> int:
+        """Return the market time between two barriers in force."""
+        if self.interval_ms is not None:
+            return self.interval_ms
+        return 5_000 if self.mode == "live" else 60_000
+
+    def barriers_per_cycle(self) -> int:
+        """Return the barriers per cycle in force."""
+        if self.cycle_every is not None:
+            return self.cycle_every
+        return 6 if self.mode == "live" else 1
 
     @classmethod
     def settings_customise_sources(

@@ -16,7 +16,7 @@ LIBRARY = Solver(open_book=Book, verify=verify_arrays)
 def build(settings: Settings) -> StageSpec:
     """Return the spec of the service with the auction of the clearing library."""
     return spec(
-        settings.cycle_every,
+        settings.barriers_per_cycle(),
         live=settings.mode == "live",
         solver=LIBRARY,
         interval_ms=settings.barrier_interval_ms(),

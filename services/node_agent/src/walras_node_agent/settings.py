@@ -12,8 +12,6 @@ class Settings(ServiceSettings):
 
     SERVICE: ClassVar[str] = "node_agent"
 
-    interval_ms: Annotated[int, Field(ge=1, le=3_600_000)] = 60_000
-    """Market time that a step simulates: the distance of barriers (replay 60000, live 5000)."""
     save_ms: Annotated[int, Field(ge=0, le=86_400_000)] | None = None
     """How soon after its warning a simulated job has saved and leaves; null: when that ends."""
     fail_drains_ppm: Annotated[int, Field(ge=0, le=1_000_000)] = 0

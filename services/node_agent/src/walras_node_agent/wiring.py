@@ -20,7 +20,7 @@ FLEET_DONE: Final = "fleet.done"
 
 def build(settings: Settings) -> StageSpec:
     """Return the stage's wiring."""
-    interval_ms = settings.interval_ms
+    interval_ms = settings.barrier_interval_ms()
     behaviour = Behaviour(settings.save_ms, settings.fail_drains_ppm)
     return StageSpec(
         service=Settings.SERVICE,

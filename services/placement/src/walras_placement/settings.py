@@ -13,8 +13,6 @@ class Settings(ServiceSettings):
 
     SERVICE: ClassVar[str] = "placement"
 
-    cycle_every: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """Barriers per cycle, as in clearing; null: 6 when live, 1 in a replay."""
     held_back_cycles: Annotated[int, Field(ge=1, le=10_000)] = 10
     """How long a job that was evicted does not start again."""
     reserve_after_cycles: Annotated[int, Field(ge=1, le=10_000)] = 10
@@ -26,12 +24,9 @@ class Settings(ServiceSettings):
 
     def rules(self) -> Rules:
         """Return the durations that decisions use."""
-        cycle_every = self.cycle_every
-        if cycle_every is None:
-            cycle_every = 6 if self.mode == "live" else 1
         return Rules(
             budget_grace_ms=self.budget_grace_ms,
-            cycle_every=cycle_every,
+            cycle_every=self.barriers_per_cycle(),
             held_back_cycles=self.held_back_cycles,
             reserve_after_cycles=self.reserve_after_cycles,
         )

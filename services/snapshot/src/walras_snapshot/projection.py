@@ -156,6 +156,6 @@ class Projection:
         ):
             raise InvariantBrokenError(
                 f"the quota of {event.team} in step {self._next} is of cycle {event.cycle}: that "
-                f"is not one cycle per {self._per_cycle} barriers (WALRAS_SNAPSHOT_CYCLE_EVERY)"
+                f"is not one cycle per {self._per_cycle} barriers (WALRAS_CYCLE_EVERY)"
             )
         handler(self.state, record)

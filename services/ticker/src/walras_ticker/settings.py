@@ -1,8 +1,6 @@
 """Settings of the ticker."""
 
-from typing import Annotated, ClassVar
-
-from pydantic import Field
+from typing import ClassVar
 
 from walras_runtime.settings import ServiceSettings
 
@@ -11,6 +9,3 @@ class Settings(ServiceSettings):
     """The ticker ends an interval of the log every few seconds of wall clock."""
 
     SERVICE: ClassVar[str] = "ticker"
-
-    interval_ms: Annotated[int, Field(ge=100, le=3_600_000)] = 5_000
-    """Time between two barriers; market times are multiples of it."""

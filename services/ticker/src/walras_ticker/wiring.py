@@ -205,7 +205,7 @@ async def lead(
                 health.clear("barriers")
                 health.ready = True
                 logger.info("leading", epoch=writer.epoch)
-                interval_ms = settings.interval_ms
+                interval_ms = settings.barrier_interval_ms()
                 await tick(state, writer, clock, interval_ms, stop, telemetry=telemetry)
         except BROKER_ERRORS as error:
             logger.warning("barriers_interrupted", error=repr(error))
@@ -237,7 +237,7 @@ async def run(
             settings.SERVICE,
             session_ms=settings.election_session_ms,
         ) as elected:
-            await stand_by(state, clock, settings.interval_ms, elected, stop)
+            await stand_by(state, clock, settings.barrier_interval_ms(), elected, stop)
             await lead(settings, state, clock, stop, telemetry=telemetry, health=health)
     except ClockHaltError as error:
         # Out of the election, so that a replica whose clock is right takes over. Not out of the
