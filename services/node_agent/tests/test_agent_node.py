@@ -118,6 +118,44 @@ def test_ids_of_what_is_told_are_those_of_its_place_in_the_parts_life() -> None:
     assert ids == ["l1/n1/2/0", "l1/n1/2/1", "usage/l1/n1/2/0"]
 
 
+def test_run_time_counts_as_done_until_the_job_had_saved_and_no_longer() -> None:
+    course = Course()
+    course.grant(grant(run_ms=600_000))
+    course.now_ms = 10_000
+    course.happens(PartEvent.STARTED)
+    course.now_ms = 70_000
+    course.command()
+    course.happens(PartEvent.HOOK_ACCEPTED, session="s1")
+    course.now_ms = 80_000
+    course.happens(PartEvent.SAVED, session="s1")
+    course.now_ms = 82_000
+    course.happens(PartEvent.SAVED, session="s1")
+    course.happens(PartEvent.EXITED, exit_code=0)
+    course.now_ms = 85_000
+    course.happens(PartEvent.GROUP_GONE)
+    for _ in range(2):
+        course.happens(PartEvent.DEVICE_FREE)
+
+    (freed,) = [s for s in course.of("lease.status") if s["state"] == "freed"]
+    assert (freed["outcome"], freed["remaining_run_ms"]) == ("vacated", 530_000)
+
+
+def test_what_was_saved_for_a_drain_that_was_called_off_counts_no_more() -> None:
+    course = Course()
+    course.grant(grant(run_ms=600_000))
+    course.happens(PartEvent.STARTED)
+    course.command()
+    course.now_ms = 50_000
+    course.happens(PartEvent.SAVED, session="s1")
+    course.command(DrainCommand.CANCEL)
+    course.now_ms = 100_000
+    course.command(session="s2")
+    assert course.node.parts["l1"].saved_ms is None
+    course.now_ms = 120_000
+    course.happens(PartEvent.SAVED, session="s2")
+    assert course.node.parts["l1"].saved_ms == 120_000
+
+
 def test_a_record_that_changes_what_cannot_change_is_named_and_not_followed() -> None:
     course = Course().running()
     course.grant(grant(devices=(1,)))

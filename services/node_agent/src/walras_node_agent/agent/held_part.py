@@ -20,6 +20,8 @@ class HeldPart:
     meter: Meter | None = None
     """None before it runs and after it is freed."""
     started_ms: int | None = None
+    saved_ms: int | None = None
+    """When the job said of its drain that all is saved."""
     heard: str = ""
     """The last command, so that one that is read again is known."""
     told: int = 0
@@ -40,7 +42,7 @@ class HeldPart:
             return Terms(work_class)
         return Terms(work_class, life.warned_ms + offset_ms + life.drain.billing_grace_ms)
 
-    def remaining_run_ms(self, now_ms: int) -> int | None:
+    def remaining_run_ms(self) -> int | None:
         """Return the run time that is left: what was saved need not be done again."""
         left_ms = self.grant.remaining_run_ms
         if left_ms is None or self.life.outcome is LeaseOutcome.NONE:
@@ -48,9 +50,16 @@ class HeldPart:
         if self.life.outcome is LeaseOutcome.FINISHED:
             return 0
         saves = self.grant.drainability is Drainability.CHECKPOINT
-        if not (saves and self.life.saved and self.started_ms is not None):
+        if not saves or self.saved_ms is None or self.started_ms is None:
             return left_ms
-        return max(0, left_ms - (now_ms - self.started_ms))
+        return max(0, left_ms - (self.saved_ms - self.started_ms))
+
+    def note_saved(self, now_ms: int) -> None:
+        """Remember when the job said first that all is saved; forget it with its drain."""
+        if not self.life.saved:
+            self.saved_ms = None
+        elif self.saved_ms is None:
+            self.saved_ms = now_ms
 
     def moved(self, by_ms: int) -> "HeldPart":
         """Return the part with all times moved: its boot is over, another one counts."""
@@ -71,6 +80,7 @@ class HeldPart:
             life=moved_life,
             meter=meter,
             started_ms=_moved(self.started_ms, by_ms),
+            saved_ms=_moved(self.saved_ms, by_ms),
             told_drain_ms=self.told_drain_ms + by_ms,
         )
 
@@ -81,6 +91,7 @@ class HeldPart:
             "life": dump_life(self.life),
             "meter": None if self.meter is None else self.meter.dump(),
             "started_ms": self.started_ms,
+            "saved_ms": self.saved_ms,
             "heard": self.heard,
             "told": self.told,
             "told_drain_ms": self.told_drain_ms,

@@ -176,6 +176,7 @@ class Node:
             self._meter(part, now_ms, terms, final=True)
         if life is not None:
             part.life = life
+            part.note_saved(now_ms)
         if over:
             part.meter = None
         if before.state is PartState.STARTING and part.life.state is not PartState.STARTING:

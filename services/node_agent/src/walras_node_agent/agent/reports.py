@@ -34,7 +34,7 @@ def lease_status(
         job=part.grant.job,
         state=told.state,
         outcome=told.outcome,
-        remaining_run_ms=part.remaining_run_ms(now_ms),
+        remaining_run_ms=part.remaining_run_ms(),
         at_ms=now_ms + offset_ms,
         exit_code=None if code is None else max(-EXIT_CODE_MOST, min(EXIT_CODE_MOST, code)),
         detail=recorded(told.detail, TEXT_MOST),
