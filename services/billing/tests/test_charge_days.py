@@ -1,28 +1,24 @@
 """Random days of charges: an independent audit agrees, and what breaks them is caught."""
 
-import json
-import random
-from dataclasses import replace
-
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from services.billing.tests.billing_bench import (
-    Bench,
-    pool,
-    price,
-    usage,
-)
+from services.billing.tests.billing_bench import Bench, usage
 from services.billing.tests.charge_audit import faults
 from services.billing.tests.day_properties import (
     expect_no_crash_to_show,
     expect_no_order_to_show,
     expect_the_same_from_a_replay,
 )
+from services.billing.tests.random_days import (
+    RandomDay,
+    expect_tampering_to_show,
+    kinds_of,
+    mixed,
+)
 from walras_billing.prices import PriceHistory, Segment, View
 from walras_contracts.work import WorkClass
-from walras_runtime.records import Output
 
 PROPERTY = settings(deadline=None, max_examples=15, phases=(Phase.explicit, Phase.generate))
 SEED = st.integers(0, 2**32 - 1)
@@ -34,16 +30,13 @@ def amounts(bench: Bench) -> list[int]:
 
 def a_day(seed: int, bench: Bench, *, shuffle: bool = False, delay: bool = True) -> None:
     """Forty minutes of use and prices, both late at times, repeated, with holes and overlaps."""
-    draw, order = random.Random(seed), random.Random(seed + 1)
-    arriving: dict[int, list[Output]] = {}
+    day = RandomDay(seed)
+    draw = day.draw
     numbers: dict[str, int] = {}
-    given = arriving.setdefault(0, [])
-    given.append(pool({"t1": 2, "t2": 5, "t3": 0}))
     for minute in range(40):
         lag = draw.choice((0, 0, 0, 1, 4, 9))
         if draw.random() < 0.6:
-            micro = draw.choice((None, 0, 70_001, 99_991))
-            arriving.setdefault(minute + lag, []).append(price(minute, micro))
+            day.put_some_price(minute, lag)
         for lease in ("l1", "l2", "l3"):
             number = numbers[lease] = numbers.get(lease, -1) + draw.choice((1, 1, 1, 1, 2))
             record = usage(
@@ -56,13 +49,8 @@ def a_day(seed: int, bench: Bench, *, shuffle: bool = False, delay: bool = True)
                 limit=draw.choice((None, None, 80_000)),
             )
             late = draw.choice((0, 0, 0, 2, 7)) if delay else 0
-            for _ in range(draw.choice((1, 1, 2))):
-                arriving.setdefault(minute + 1 + late, []).append(record)
-    for minute in range(55):
-        given = arriving.get(minute, [])
-        if shuffle:
-            order.shuffle(given)
-        bench.step(minute, *given)
+            day.put_once_or_twice(minute + 1 + late, record)
+    day.play(bench, 55, mixed if shuffle else None)
 
 
 @PROPERTY
@@ -125,18 +113,8 @@ def test_a_build_that_joins_use_against_the_newest_price_is_caught() -> None:
 def test_the_audit_refuses_a_line_that_was_tampered_with(field: str) -> None:
     bench = Bench()
     a_day(3, bench)
-    for partition in bench.log.partitions("charges"):
-        held = bench.log.entries.get(("charges", partition), [])
-        for index, entry in enumerate(held):
-            if entry.barrier is not None or entry.payload is None:
-                continue
-            document = json.loads(entry.payload)
-            other = {"amount_numerator": "17", "price_micro": 3, "corrects": "0" * 32}
-            document[field] = other.get(field, document["end_ms"] + 1)
-            held[index] = replace(entry, payload=json.dumps(document).encode())
-            assert faults(bench.log)
-            return
-    raise AssertionError("no line to tamper with")
+    others = {"amount_numerator": "17", "price_micro": 3, "corrects": "0" * 32}
+    expect_tampering_to_show(bench, field, others)
 
 
 def test_the_days_contain_all_that_they_are_meant_to_contain() -> None:
@@ -144,8 +122,7 @@ def test_the_days_contain_all_that_they_are_meant_to_contain() -> None:
     for seed in range(8):
         bench = Bench()
         a_day(seed, bench)
-        seen |= {line.reason.value for line in bench.charges()}
-        seen |= {line.code for line in bench.quarantined()}
+        seen |= kinds_of(bench)
         seen |= {f"gap {gap.ended.value}" for gap in bench.gaps()}
         seen |= {"pending"} if bench.pending() else set()
     assert seen == {"usage", "late_price", "overlap", "gap filled", "pending"}

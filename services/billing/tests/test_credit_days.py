@@ -2,7 +2,6 @@
 
 import json
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from services.billing.tests.billing_bench import (
     Bench,
     drain,
-    pool,
     price,
     price_gap,
     usage,
@@ -22,6 +20,12 @@ from services.billing.tests.day_properties import (
     expect_no_crash_to_show,
     expect_no_order_to_show,
     expect_the_same_from_a_replay,
+)
+from services.billing.tests.random_days import (
+    RandomDay,
+    expect_tampering_to_show,
+    kinds_of,
+    mixed,
 )
 from walras_billing.credits import drain_credits
 from walras_contracts.accounts import PriceGapPolicy
@@ -35,8 +39,8 @@ SEED = st.integers(0, 2**32 - 1)
 
 def a_day(seed: int, bench: Bench, *, shuffle: bool = False) -> None:
     """Forty minutes in which drains fail, prices come late or not at all, attempts overlap."""
-    draw, order = random.Random(seed), random.Random(seed + 1)
-    arriving: dict[int, list[Output]] = {0: [pool({"t1": 2, "t2": 5, "t3": 0})]}
+    day = RandomDay(seed)
+    draw = day.draw
     numbers: dict[tuple[str, int], int] = {}
     attempts = dict.fromkeys(("l1", "l2", "l3"), 1)
     dark = draw.randrange(5, 25)
@@ -44,12 +48,11 @@ def a_day(seed: int, bench: Bench, *, shuffle: bool = False) -> None:
     for minute in range(40):
         lag = draw.choice((0, 0, 1, 4, 9))
         if not dark <= minute < dark + length and draw.random() < 0.6:
-            micro = draw.choice((None, 0, 70_001, 99_991))
-            arriving.setdefault(minute + lag, []).append(price(minute, micro))
+            day.put_some_price(minute, lag)
         if minute == dark + length and length:
             gap = price_gap(dark, minute, draw.choice([*PriceGapPolicy]))
             given = [gap, price(minute, 80_003)] if draw.random() < 0.5 else [gap]
-            arriving.setdefault(minute + lag, []).extend(given)
+            day.put(minute + lag, *given)
         for lease in attempts:
             if draw.random() < 0.1:
                 attempts[lease] += 1
@@ -67,8 +70,7 @@ def a_day(seed: int, bench: Bench, *, shuffle: bool = False) -> None:
                 billable=draw.random() < 0.9,
             )
             late = draw.choice((0, 0, 0, 2, 7))
-            for _ in range(draw.choice((1, 1, 2))):
-                arriving.setdefault(minute + 1 + late, []).append(record)
+            day.put_once_or_twice(minute + 1 + late, record)
             if draw.random() < 0.06:
                 warned = max(0, minute - draw.choice((0, 1, 3)))
                 failure = drain(
@@ -79,19 +81,14 @@ def a_day(seed: int, bench: Bench, *, shuffle: bool = False) -> None:
                     session=f"s{minute}",
                     node=draw.choice(("n", "n2")),
                 )
-                arriving.setdefault(minute + 1 + draw.choice((0, 0, 3, 9)), []).append(failure)
-    for minute in range(58):
-        given = arriving.get(minute, [])
-        if shuffle:
-            given = _shuffled(given, order)
-        bench.step(minute, *given)
+                day.put(minute + 1 + draw.choice((0, 0, 3, 9)), failure)
+    day.play(bench, 58, _mixed if shuffle else None)
 
 
-def _shuffled(given: list[Output], order: random.Random) -> list[Output]:
+def _mixed(given: list[Output], order: random.Random) -> list[Output]:
     """Return outputs in another order, save prices: of two for one time the later one counts."""
     prices = iter([output for output in given if output.topic == "prices"])
-    mixed = order.sample(given, len(given))
-    return [next(prices) if output.topic == "prices" else output for output in mixed]
+    return [next(prices) if output.topic == "prices" else output for output in mixed(given, order)]
 
 
 @PROPERTY
@@ -130,8 +127,7 @@ def test_the_days_contain_all_that_they_are_meant_to_contain() -> None:
     for seed in range(12):
         bench = Bench(look_back_ms=1_200_000)
         a_day(seed, bench)
-        seen |= {line.reason.value for line in bench.charges()}
-        seen |= {line.code for line in bench.quarantined()}
+        seen |= kinds_of(bench)
         seen |= {f"{credit.reason.value} credit" for credit in bench.credits()}
         seen |= {"raised" for credit in bench.credits() if int(credit.amount_numerator) > 0}
     assert seen >= {
@@ -166,15 +162,5 @@ def test_the_audit_refuses_a_credit_that_was_tampered_with(field: str) -> None:
     bench.step(2, usage(0))
     bench.step(3, drain(0, 1))
     assert faults(bench.log) == []
-    for partition in bench.log.partitions("charges"):
-        held = bench.log.entries.get(("charges", partition), [])
-        for index, entry in enumerate(held):
-            document = json.loads(entry.payload or b"{}") if entry.barrier is None else {}
-            if "credits" not in document:
-                continue
-            other = {"amount_numerator": "-17", "credits": "0" * 32, "charge_id": "1" * 32}
-            document[field] = other.get(field, document["start_ms"] + 1)
-            held[index] = replace(entry, payload=json.dumps(document).encode())
-            assert faults(bench.log)
-            return
-    raise AssertionError("no credit to tamper with")
+    others = {"amount_numerator": "-17", "credits": "0" * 32, "charge_id": "1" * 32}
+    expect_tampering_to_show(bench, field, others, holding="credits")

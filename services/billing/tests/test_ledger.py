@@ -12,15 +12,24 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from services.billing.tests.billing_bench import MINUTE_MS, START_MS, Bench, price, usage
+from services.billing.tests.billing_bench import MINUTE_MS, START_MS, Bench, pool, price, usage
 from services.billing.tests.ledger_audit import faults
-from walras_billing.ledger import EntryWriter
+from walras_billing.ledger import SIDES, EntryWriter
 from walras_billing.running_totals import Amount, RunningTotal
-from walras_contracts.accounts import AccountsChanged, PlatformDocument, PoolDocument, TeamAccount
+from walras_contracts.accounts import (
+    AccountsChanged,
+    BillingPeriod,
+    PlatformDocument,
+    PoolDocument,
+    TeamAccount,
+    TeamBudget,
+)
+from walras_contracts.identifiers import bordered
 from walras_contracts.ledger import EXACT_DENOMINATOR_MAX, EntryKind, LedgerEntryPosted, bounded
 from walras_contracts.money import BalancePublished, BudgetPublished
 from walras_contracts.registry import decode_inner
 from walras_contracts.work import WorkClass
+from walras_runtime.memory.runner import state_digest_input
 from walras_runtime.records import Output, emit
 
 PROPERTY = settings(deadline=None, max_examples=15, phases=(Phase.explicit, Phase.generate))
@@ -29,9 +38,10 @@ TEAMS = ("t1", "t2", "t3", "t4")
 POOLS = ("p", "q")
 
 
-def pool(name: str, teams: dict[str, int], weight: int, version: int, minute: int) -> Output:
-    accounts = tuple(TeamAccount(team=t, income_local_per_hour=i) for t, i in teams.items())
-    document = PoolDocument(pool=name, weight_micro_per_hour=weight, teams=accounts)
+def pool_of(
+    name: str, teams: tuple[TeamAccount, ...], weight: int, version: int, minute: int
+) -> Output:
+    document = PoolDocument(pool=name, weight_micro_per_hour=weight, teams=teams)
     effective_ms = START_MS + minute * MINUTE_MS
     return emit(AccountsChanged(version=version, effective_ms=effective_ms, document=document))
 
@@ -43,22 +53,24 @@ def platform(hours: int, version: int, minute: int) -> Output:
 
 
 class Life:
-    """An hour or more of use while teams come, go and move, and weights and caps change."""
+    """An hour or more of use while teams come, go and move; weights, caps and budgets change."""
 
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.home = {team: self.draw.choice(POOLS) for team in TEAMS}
+        self.pays = dict(self.home)
+        """The pool that a team is charged in: its home, or the last one."""
         self.version = 0
         self.seq: dict[str, int] = defaultdict(int)
         self.used: list[Output] = []
 
     def documents(self, minute: int) -> list[Output]:
         self.version += 1
-        incomes = {team: self.draw.choice((0, 1, 3, 7, 10**9 + 7)) for team in TEAMS}
+        accounts = [self.account(team) for team in TEAMS]
         found = [
-            pool(
+            pool_of(
                 name,
-                {t: incomes[t] for t in TEAMS if self.home[t] == name},
+                tuple(each for each in accounts if self.home[each.team] == name),
                 self.draw.choice((0, 1, 1_000_003, 77_777_777)),
                 self.version,
                 minute,
@@ -69,16 +81,31 @@ class Life:
             found.append(platform(self.draw.choice((1, 168)), self.version, minute))
         return found
 
+    def account(self, team: str) -> TeamAccount:
+        budgets = tuple(
+            TeamBudget(
+                window=window,
+                limit_micro=self.draw.choice((1, 300, 10**6)),
+                hard_stop=self.draw.random() < 0.7,
+            )
+            for window in BillingPeriod
+            if self.draw.random() < 0.2
+        )
+        income = self.draw.choice((0, 1, 3, 7, 10**9 + 7))
+        return TeamAccount(team=team, income_local_per_hour=income, budgets=budgets)
+
     def change(self, minute: int) -> list[Output]:
         """Write documents for the next boundary; a team may move, or be in no pool."""
         team = self.draw.choice(TEAMS)
         self.home[team] = self.draw.choice((*POOLS, "none"))
+        if self.home[team] in POOLS:
+            self.pays[team] = self.home[team]
         return self.documents((minute // 5 + 1) * 5)
 
     def use(self, minute: int) -> list[Output]:
         found = []
         for team in TEAMS:
-            if self.home[team] == "none" or self.draw.random() < 0.5:
+            if self.draw.random() < 0.5:
                 continue
             lease = f"l{team}"
             output = usage(
@@ -86,18 +113,18 @@ class Life:
                 seq=self.seq[lease],
                 team=team,
                 lease=lease,
-                macc=self.draw.randrange(1, 10**6),
+                macc=self.draw.choice((1, self.draw.randrange(1, 10**6))),
                 work_class=self.draw.choice((WorkClass.MARKET, WorkClass.OPPORTUNISTIC)),
             )
             self.seq[lease] += 1
-            body = json.loads(output.payload or b"") | {"pool": self.home[team]}
+            body = json.loads(output.payload or b"") | {"pool": self.pays[team]}
             found.append(replace(output, payload=json.dumps(body).encode()))
         kept = [output for output in found if self.draw.random() < 0.8]
         late, self.used = self.used, [output for output in found if output not in kept]
         return [*kept, *late]
 
     def play(self, bench: Bench, minutes: int) -> Bench:
-        bench.step(0, *self.documents(0), price(0, 77_777))
+        bench.step(0, *self.documents(0), both(0, self.draw.choice((7, 77_777))))
         minute = 0
         while minute < minutes:
             minute += self.draw.choice((1, 1, 1, 2, 12))
@@ -106,7 +133,7 @@ class Life:
                 given += self.change(minute)
             if self.draw.random() < 0.5:
                 back = self.draw.randrange(0, min(minute, 20) + 1)
-                given.append(both(minute - back, self.draw.choice((None, 0, 70_001, 99_991))))
+                given.append(both(minute - back, self.draw.choice((None, 0, 7, 99_991))))
             bench.step(minute, *given)
         return bench
 
@@ -165,6 +192,23 @@ def test_a_replay_from_the_start_gives_the_same_keys_and_bytes(seed: int) -> Non
     assert again.log.entries == once.log.entries
 
 
+class Checked(Bench):
+    """A bench whose processes hold nothing of a wallet that a successor would not read."""
+
+    def step(self, minute: int, *given: Output) -> None:
+        super().step(minute, *given)
+        kept = state_digest_input(self.log, "billing")
+        for partition, stage in enumerate(self.stages()):
+            for team, wallet in stage.state.wallets.items():
+                assert json.loads(kept[f"{partition}/wallet/{team}"]) == json.loads(wallet.dump())
+
+
+@PROPERTY
+@given(seed=SEED)
+def test_after_every_step_the_state_topic_has_each_wallet_as_it_is_in_memory(seed: int) -> None:
+    Life(seed).play(Checked(), 60)
+
+
 @PROPERTY
 @given(seed=SEED)
 def test_records_made_without_a_model_are_the_bytes_of_the_model(seed: int) -> None:
@@ -185,11 +229,14 @@ def test_records_made_without_a_model_are_the_bytes_of_the_model(seed: int) -> N
 
 def lines_of(kind: EntryKind, by: tuple[int, int], exact: Amount) -> list[tuple[str, int]]:
     """Return account and amount of each line of the entry of a total that changed."""
-    output = EntryWriter(0, 0).entry(kind, "t", "p", by, exact)
-    if output is None:
-        return []
-    entry = LedgerEntryPosted.model_validate_json(output.payload or b"")
-    return [(line.account, line.amount_micro) for line in entry.lines]
+    writer = EntryWriter(0, 0, [])
+    words = writer.words_of("p")[[*SIDES].index(kind)]
+    writer.entry(words, ("t", bordered("t")), by, exact)
+    return [
+        (line.account, line.amount_micro)
+        for output in writer.written
+        for line in LedgerEntryPosted.model_validate_json(output.payload or b"").lines
+    ]
 
 
 @PROPERTY
@@ -233,7 +280,7 @@ def test_exact_totals_round_towards_zero_on_the_other_side_of_the_wallet() -> No
 def test_an_income_whose_sums_never_repeat_stays_a_number_of_bounded_length() -> None:
     """A manager who changes an income every boundary makes C, and the denominator, ever new."""
     bench = Bench()
-    bench.step(0, pool("p", {"t1": 1, "t2": 1}, 1_200_000, 1, 0))
+    bench.step(0, pool({"t1": 1, "t2": 1}))
     exact, share = Fraction(0), Fraction(1, 2)
     for turn in range(40):
         exact += 100_000 * share
@@ -241,7 +288,7 @@ def test_an_income_whose_sums_never_repeat_stays_a_number_of_bounded_length() ->
         incomes = {"t1": local // 3, "t2": local - local // 3}
         share = Fraction(incomes["t1"], local)
         boundary = 5 * (turn + 1)
-        bench.step(boundary - 2, pool("p", incomes, 1_200_000, turn + 2, boundary))
+        bench.step(boundary - 2, pool(incomes, version=turn + 2, minute=boundary))
     bench.step(5 * 40 + 1)
     assert exact.denominator > EXACT_DENOMINATOR_MAX**4
 

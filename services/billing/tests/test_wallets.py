@@ -208,6 +208,26 @@ def test_a_team_that_is_removed_keeps_what_it_has_and_late_use_is_charged_to_it(
     assert faults(bench.log) == []
 
 
+def test_what_is_posted_without_an_entry_is_kept_also_of_a_team_that_earns_nothing_any_more() -> (
+    None
+):
+    """A thousandth of an accelerator costs too little for an entry; its total has moved."""
+    whole, crashed = Bench(), Bench(crash=True)
+    for bench in (whole, crashed):
+        bench.step(0, pool({"t1": 1, "t2": 1}), price(0, 1))
+        bench.step(3, pool({"t2": 1}, version=2, minute=5))
+        bench.step(6)
+        for number in range(2):
+            minute = 8 + 5 * number
+            bench.step(minute, usage(minute - 1, seq=number, macc=1))
+            bench.step(minute + 1)
+            bench.step(minute + 3)
+
+    assert whole.balances()["t1"].spent_micro == 0
+    assert whole.spent_numerator() > 0
+    assert crashed.log.entries == whole.log.entries
+
+
 def calls_of_a_settlement(teams: int) -> int:
     """Return how many Python functions the settlement of one boundary calls."""
     state = BillingState(AccountBook())

@@ -1,11 +1,11 @@
 """Accounts over time: the versions of each document, and from when each counts."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from walras_billing.running_totals import Amount
+from walras_billing.running_totals import Amount, lowest_terms, plus
 from walras_contracts.accounts import (
     AccountsChanged,
     MarketDocument,
@@ -15,9 +15,15 @@ from walras_contracts.accounts import (
 )
 
 HOUR_MS: Final = 3_600_000
+POOL: Final = "pool/"
+"""Before the name of a pool: the key of its documents."""
 PLATFORM: Final = PlatformDocument().entity()
 ALWAYS_MS: Final = -(2**62)
 NEVER_MS: Final = 2**62
+
+
+Incomes = Mapping[str, Amount]
+"""What was earned by team, exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +37,10 @@ class Member:
     local_sum: int
     budgets: tuple[TeamBudget, ...]
 
-    @property
-    def has_income(self) -> bool:
-        """Whether it earns anything."""
-        return self.weight_micro_per_hour > 0 and self.local > 0
-
     def income(self, span_ms: int) -> Amount:
-        """Return what it earns in a time, exactly."""
+        """Return what it earns in a time, exactly and in lowest terms."""
         share = self.weight_micro_per_hour * self.local
-        return (share * span_ms, self.local_sum * HOUR_MS) if share else (0, 1)
+        return lowest_terms(share * span_ms, self.local_sum * HOUR_MS) if share else (0, 1)
 
     def most_micro(self, hours: int) -> int | None:
         """Return what so many hours of its income are, in whole µcr; None without income."""
@@ -55,6 +56,23 @@ class _Version:
     number: int
     members: Mapping[str, Member]
     max_balance_hours: int
+    _incomes: dict[int, Incomes] = field(default_factory=dict, compare=False, repr=False)
+    """By length of time; settlements ask for the same one again and again."""
+
+    def incomes(self, span_ms: int) -> Incomes:
+        """Return what each team earns in a time; the same object for the same time."""
+        found = self._incomes.get(span_ms)
+        if found is None:
+            by_local: dict[int, Amount] = {}
+            earned: dict[str, Amount] = {}
+            for team, member in self.members.items():
+                amount = by_local.get(member.local)
+                if amount is None:
+                    amount = by_local[member.local] = member.income(span_ms)
+                earned[team] = amount
+            self._incomes.clear()
+            found = self._incomes[span_ms] = earned
+        return found
 
 
 class AccountBook:
@@ -86,18 +104,22 @@ class AccountBook:
         held.sort(key=_by_effect)
         self._valid_ms = (0, 0)
 
-    def incomes(self, start_ms: int, end_ms: int) -> Iterator[tuple[str, str, Amount]]:
-        """Yield team, pool and what it earns over parts of [start, end), exactly.
+    def incomes(self, start_ms: int, end_ms: int) -> Mapping[str, Incomes]:
+        """Return what is earned in [start, end), by pool.
 
-        A team earns while a document of its pool counts, also where that is 0.
+        A team earns while a document of its pool counts, also where that is 0. Of a pool whose
+        documents do not change, the same object is returned for equal times.
         """
-        for held in self._versions.values():
+        found: dict[str, Incomes] = {}
+        for entity, held in self._versions.items():
+            pool = entity.removeprefix(POOL)
             for index, version in enumerate(held):
                 following = held[index + 1].effective_ms if index + 1 < len(held) else end_ms
                 span_ms = min(end_ms, following) - max(start_ms, version.effective_ms)
-                if span_ms > 0:
-                    for team, member in version.members.items():
-                        yield team, member.pool, member.income(span_ms)
+                if span_ms > 0 and version.members:
+                    earned = version.incomes(span_ms)
+                    found[pool] = _sums(found[pool], earned) if pool in found else earned
+        return found
 
     def members(self, at_ms: int) -> Mapping[str, Member]:
         """Return the teams of this partition by the documents that count at a time.
@@ -149,6 +171,13 @@ class AccountBook:
             for team in document.teams
             if self.is_mine(team.team)
         }
+
+
+def _sums(one: Incomes, other: Incomes) -> Incomes:
+    sums = {**one}
+    for team, amount in other.items():
+        sums[team] = plus(sums[team], amount) if team in sums else amount
+    return sums
 
 
 def _effective_ms(version: _Version) -> int:

@@ -1,6 +1,7 @@
 """Budgets: how they stand in the running windows, alerts, and whether a team may still spend."""
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final
 
 from walras_billing.accounts import Member
@@ -9,7 +10,7 @@ from walras_billing.prices import View
 from walras_billing.rating import RATE_DENOMINATOR, round_half_even
 from walras_billing.spending import KINDS
 from walras_billing.state import BillingState
-from walras_billing.wallets import Wallet
+from walras_billing.wallets import NO_STOP, Wallet
 from walras_contracts.accounts import BillingPeriod
 from walras_contracts.money import BudgetAlerted, BudgetState, StopReason
 from walras_contracts.quantities import MICRO_MAX, PPM
@@ -72,7 +73,7 @@ def watch_budgets(
     if settled:
         for team, wallet in state.by_team().items():
             budgets = found.get(team, ())
-            if budgets or wallet.told != _said(wallet, budgets):
+            if budgets or wallet.told != _said(wallet.pool, wallet.reason, 0):
                 yield _told(state, wallet, now_ms, budgets, partition)
 
 
@@ -84,15 +85,16 @@ def _told(
     partition: int,
 ) -> Output:
     """Return a team's record, and remember what it says."""
-    said = _said(wallet, budgets)
+    said = _said(wallet.pool, wallet.reason, len(budgets))
     if wallet.told != said:
         wallet.told = said
         state.touch(wallet)
     return budget_output(wallet, state.boundary_ms, now_ms, budgets, partition)
 
 
-def _said(wallet: Wallet, budgets: tuple[BudgetState, ...]) -> str:
-    return f"{wallet.pool}/{wallet.reason.value}/{len(budgets)}"
+@lru_cache(1 << 12)
+def _said(pool: str, reason: StopReason, budgets: int) -> str:
+    return f"{pool}/{reason.value}/{budgets}"
 
 
 def _to_look_at(state: BillingState, *, settled: bool) -> list[str]:
@@ -110,7 +112,13 @@ def _to_look_at(state: BillingState, *, settled: bool) -> list[str]:
         state.budgeted = {team: None for team, member in members.items() if member.budgets}
         changed = True
     if settled:
-        return sorted({**state.by_team(), **state.budgeted})
+        # Without budgets, only an empty wallet stops a team.
+        found = [
+            team
+            for team, wallet in state.by_team().items()
+            if wallet.is_empty or wallet.reason is not NO_STOP
+        ]
+        return sorted({*found, *state.budgeted})
     if changed:
         return sorted(state.budgeted.keys() | state.stopped.keys())
     return sorted(team for team in touched if team in state.budgeted)
@@ -175,7 +183,7 @@ def _reason(wallet: Wallet, budgets: tuple[BudgetState, ...]) -> StopReason:
     if wallet.is_empty:
         return StopReason.WALLET
     if not budgets:
-        return StopReason.NONE
+        return NO_STOP
     used_up = {
         budget.window
         for budget in budgets
@@ -184,7 +192,7 @@ def _reason(wallet: Wallet, budgets: tuple[BudgetState, ...]) -> StopReason:
     for kind in _BY_LENGTH:
         if kind in used_up:
             return _REASONS[kind]
-    return StopReason.NONE
+    return NO_STOP
 
 
 def _newest_prices(state: BillingState, now_ms: int) -> PriceOf:

@@ -78,7 +78,7 @@ class BillingStage:
         forget_old(work)
         self._close(work, prices_came=bool(step.records[PricePublished.TOPIC]))
         state.clock_ms = work.now_ms
-        return StepResult(work.outputs, [*state.changes()])
+        return StepResult(work.outputs, state.changes())
 
     def _close(self, work: Work, *, prices_came: bool) -> None:
         """Settle what is due, then look at the budgets."""

@@ -36,7 +36,7 @@ SIDES: Final[Mapping[EntryKind, _Sides]] = {
 """In the order in which the entries of a team and pool are written."""
 
 
-class _Words(NamedTuple):
+class Words(NamedTuple):
     """What all entries of a kind in a pool have in common at a boundary, as text."""
 
     wallet_sign: int
@@ -52,59 +52,92 @@ class _Words(NamedTuple):
     rounding: str
 
 
+Whose = tuple[str, bytes]
+"""A team, as text and as :func:`bordered`."""
+
+
+class PoolWords(NamedTuple):
+    """The words of each kind in a pool, in the order of :data:`SIDES`."""
+
+    income: Words
+    usage: Words
+    credit: Words
+    expiry: Words
+
+
 class EntryWriter:
     """Writes the entries of one boundary as they go to ``ledger``.
 
     The payload is that of :class:`LedgerEntryPosted`, made without building the model: a
     settlement writes entries by the hundred thousand. Names need no escaping by their pattern.
+
+    Parameters
+    ----------
+    boundary_ms
+        The boundary.
+    partition
+        Where the entries go.
+    written
+        They are appended to it.
     """
 
-    def __init__(self, boundary_ms: int, partition: int) -> None:
+    def __init__(self, boundary_ms: int, partition: int, written: list[Output]) -> None:
+        self.written = written
+        self.partition = partition
         self._boundary_ms = boundary_ms
-        self._partition = partition
-        self._words: dict[tuple[EntryKind, str], _Words] = {}
+        self._words: dict[str, PoolWords] = {}
 
-    def entry(
-        self, kind: EntryKind, team: str, pool: str, by: tuple[int, int], exact: Amount
-    ) -> Output | None:
-        """Return the entry of a running total that changed; None: no account does by a whole µcr.
+    def words_of(self, pool: str) -> PoolWords:
+        """Return what the entries of a pool have in common."""
+        words = self._words.get(pool)
+        if words is None:
+            words = self._words[pool] = PoolWords(*[self._made(kind, pool) for kind in SIDES])
+        return words
+
+    def entry(self, words: Words, whose: Whose, by: tuple[int, int], exact: Amount) -> None:
+        """Write the entry of a running total that changed; none if no account does by a whole µcr.
 
         Its id is made of ``ledger``, kind, team, pool and boundary.
 
         Parameters
         ----------
-        kind, team, pool
-            What the total counts, and whose it is.
+        words
+            Of its kind and pool.
+        whose
+            The team.
         by
-            How much it changed, rounded and truncated (:class:`RunningTotal`).
+            How much the total changed, rounded and truncated (:class:`RunningTotal`).
         exact
             The total as it is now, in lowest terms.
         """
-        try:
-            words = self._words[kind, pool]
-        except KeyError:
-            words = self._words[kind, pool] = self._words_of(kind, pool)
+        team, named = whose
         sign, name_head, name_tail, of_kind, of_pool, of_counter, of_rounding = words
-        wallet, counter = sign * by[0], -sign * by[1]
+        rounded, truncated = by
+        wallet, counter = sign * rounded, -sign * truncated
         left = -wallet - counter
         # By account name, as the contract wants: each of the other sides comes before "rounding".
-        lines = f"{of_counter}{counter}}}," if counter else ""
-        if left:
-            lines += f"{of_rounding}{left}}},"
-        if wallet:
-            lines += f'{{"account":"wallet/{team}","amount_micro":{wallet}}},'
-        if not lines:
-            return None
-        name = digest_of_bordered(name_head + bordered(team) + name_tail)
+        rounding = f"{of_rounding}{left}}}," if left else ""
+        if counter and wallet:
+            lines = (
+                f"{of_counter}{counter}}},{rounding}"
+                f'{{"account":"wallet/{team}","amount_micro":{wallet}}}'
+            )
+        elif counter:
+            lines = f"{of_counter}{counter}}},{rounding[:-1]}"
+        elif wallet:
+            lines = f'{rounding}{{"account":"wallet/{team}","amount_micro":{wallet}}}'
+        else:
+            return
+        name = digest_of_bordered(name_head + named + name_tail)
         payload = (
             f'{{"entry_id":"{name}{of_kind}{team}{of_pool}{exact[0]}/{exact[1]}",'
-            f'"lines":[{lines[:-1]}]}}'
+            f'"lines":[{lines}]}}'
         )
-        return Output(_TOPIC, name, team, _TYPE, payload.encode(), self._partition)
+        self.written.append(Output(_TOPIC, name, team, _TYPE, payload.encode(), self.partition))
 
-    def _words_of(self, kind: EntryKind, pool: str) -> _Words:
+    def _made(self, kind: EntryKind, pool: str) -> Words:
         counter, sign = SIDES[kind]
-        return _Words(
+        return Words(
             sign,
             bordered("ledger") + bordered(kind),
             bordered(pool) + bordered(str(self._boundary_ms)),
@@ -116,47 +149,61 @@ class EntryWriter:
 
 
 def post_totals(
-    account: PoolAccount, team: str, pool: str, income: Amount | None, writer: EntryWriter
-) -> list[Output]:
+    account: PoolAccount,
+    whose: Whose,
+    income: Amount | None,
+    words: PoolWords,
+    writer: EntryWriter,
+) -> bool:
     """Post the income of an interval, and what was charged and credited since the last entries.
 
     Parameters
     ----------
     account
-        Running totals of the team in the pool; afterwards all of it is posted.
-    team, pool
-        Whose they are.
+        Running totals of the team in a pool; afterwards all of it is posted.
+    whose
+        The team.
     income
         What was earned in the interval; None: nothing.
+    words
+        Of the pool.
     writer
         Writes the entries.
+
+    Returns
+    -------
+    bool
+        Whether a total moved, if only by a part of a µcr that no entry shows.
     """
-    found: list[Output | None] = []
+    moved = False
     if income is not None and income[0]:
-        earned = account.earned
+        earned, moved = account.earned, True
         by = earned.add(income)
-        exact = earned.numerator, earned.denominator
-        found.append(writer.entry(EntryKind.INCOME, team, pool, by, exact))
-    spent = account.spent_numerator
-    if spent != account.spent_posted.numerator:
-        by = account.spent_posted.move_to(spent, RATE_DENOMINATOR)
-        found.append(writer.entry(EntryKind.USAGE, team, pool, by, _in_lowest_terms(spent)))
-    credited = account.credited_numerator
-    if credited != account.credited_posted.numerator:
-        by = account.credited_posted.move_to(credited, RATE_DENOMINATOR)
-        found.append(writer.entry(EntryKind.CREDIT, team, pool, by, _in_lowest_terms(credited)))
-    return [entry for entry in found if entry is not None]
+        writer.entry(words.income, whose, by, (earned.numerator, earned.denominator))
+    spent, posted = account.spent_numerator, account.spent_posted
+    if spent != posted.numerator:
+        moved = True
+        by = posted.move_to(spent, RATE_DENOMINATOR)
+        writer.entry(words.usage, whose, by, _in_lowest_terms(spent))
+    credited, posted = account.credited_numerator, account.credited_posted
+    if credited != posted.numerator:
+        moved = True
+        by = posted.move_to(credited, RATE_DENOMINATOR)
+        writer.entry(words.credit, whose, by, _in_lowest_terms(credited))
+    return moved
 
 
 def post_expiry(
-    account: PoolAccount, team: str, pool: str, excess_micro: int, writer: EntryWriter
-) -> Output | None:
-    """Let a whole amount expire; None: there is nothing to expire."""
-    if excess_micro <= 0:
-        return None
+    account: PoolAccount,
+    whose: Whose,
+    excess_micro: int,
+    words: PoolWords,
+    writer: EntryWriter,
+) -> None:
+    """Let a whole amount above 0 expire."""
     account.expired_micro += excess_micro
     by, exact = (excess_micro, excess_micro), (account.expired_micro, 1)
-    return writer.entry(EntryKind.EXPIRY, team, pool, by, exact)
+    writer.entry(words.expiry, whose, by, exact)
 
 
 def _in_lowest_terms(numerator: int) -> Amount:

@@ -4,41 +4,41 @@ They are the bytes of the models of ``walras_contracts.money`` (a test compares 
 writes one of each for every team. Names need no escaping by their pattern.
 """
 
-from walras_billing.wallets import Wallet
-from walras_contracts.money import BalancePublished, BudgetPublished, BudgetState, StopReason
+from typing import Final
+
+from walras_billing.wallets import NO_STOP, Sums, Wallet
+from walras_contracts.money import BalancePublished, BudgetPublished, BudgetState
 from walras_runtime.records import Output
 
+_BALANCES: Final = BalancePublished.TOPIC
+_BALANCE: Final = BalancePublished.TYPE
+_BUDGETS: Final = BudgetPublished.TOPIC
+_BUDGET: Final = BudgetPublished.TYPE
 
-def balance_output(wallet: Wallet, boundary_ms: int, partition: int) -> tuple[Output, int]:
-    """Return a wallet as of a settled boundary, as a record, and what is in it."""
-    earned = spent = credited = expired = 0
-    for account in wallet.accounts.values():
-        earned += account.earned.rounded
-        spent += account.spent_posted.rounded
-        credited += account.credited_posted.rounded
-        expired += account.expired_micro
-    left = earned - spent + credited - expired
+
+def balance_output(wallet: Wallet, sums: Sums, boundary_ms: int, partition: int) -> Output:
+    """Return a wallet as of a settled boundary, with what its entries sum to, as a record."""
+    left, earned, spent, credited, expired = sums
     payload = (
         f'{{"team":"{wallet.team}","pool":"{wallet.pool}","boundary_ms":{boundary_ms},'
         f'"wallet_micro":{left},"earned_micro":{earned},"spent_micro":{spent},'
         f'"credited_micro":{credited},"expired_micro":{expired}}}'
     )
-    return _output(BalancePublished.TOPIC, BalancePublished.TYPE, wallet, payload, partition), left
+    team = wallet.team
+    return Output(_BALANCES, team, team, _BALANCE, payload.encode(), partition)
 
 
 def budget_output(
     wallet: Wallet, boundary_ms: int, at_ms: int, budgets: tuple[BudgetState, ...], partition: int
 ) -> Output:
     """Return whether a team may spend, and how its budgets stand, as a record."""
-    exhausted = "false" if wallet.reason is StopReason.NONE else "true"
+    reason = wallet.reason
+    exhausted = "false" if reason is NO_STOP else "true"
     states = ",".join([budget.model_dump_json() for budget in budgets])
     payload = (
         f'{{"team":"{wallet.team}","pool":"{wallet.pool}","boundary_ms":{boundary_ms},'
-        f'"at_ms":{at_ms},"exhausted":{exhausted},"reason":"{wallet.reason.value}",'
+        f'"at_ms":{at_ms},"exhausted":{exhausted},"reason":"{reason}",'
         f'"budgets":[{states}]}}'
     )
-    return _output(BudgetPublished.TOPIC, BudgetPublished.TYPE, wallet, payload, partition)
-
-
-def _output(topic: str, kind: str, wallet: Wallet, payload: str, partition: int) -> Output:
-    return Output(topic, wallet.team, wallet.team, kind, payload.encode(), partition)
+    team = wallet.team
+    return Output(_BUDGETS, team, team, _BUDGET, payload.encode(), partition)

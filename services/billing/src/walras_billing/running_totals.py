@@ -34,7 +34,17 @@ class RunningTotal:
 
     def add(self, amount: Amount) -> tuple[int, int]:
         """Add an amount, in lowest terms and :func:`bounded`; return as :meth:`move_to` does."""
-        numerator, denominator = plus((self.numerator, self.denominator), amount)
+        more, per = amount
+        numerator, denominator = self.numerator, self.denominator
+        if denominator == per:
+            # So it is with an income that stays as it is.
+            numerator += more
+        else:
+            numerator = numerator * per + more * denominator
+            denominator *= per
+        common = gcd(numerator, denominator)
+        if common != 1:
+            numerator, denominator = numerator // common, denominator // common
         if denominator > EXACT_DENOMINATOR_MAX:
             kept = bounded(Fraction(numerator, denominator))
             numerator, denominator = kept.numerator, kept.denominator
@@ -43,7 +53,10 @@ class RunningTotal:
 
 def plus(one: Amount, other: Amount) -> Amount:
     """Return the sum of two amounts, in lowest terms."""
-    numerator = one[0] * other[1] + other[0] * one[1]
-    denominator = one[1] * other[1]
+    return lowest_terms(one[0] * other[1] + other[0] * one[1], one[1] * other[1])
+
+
+def lowest_terms(numerator: int, denominator: int) -> Amount:
+    """Return a fraction in lowest terms."""
     common = gcd(numerator, denominator)
     return numerator // common, denominator // common

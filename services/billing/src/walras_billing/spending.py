@@ -89,7 +89,7 @@ class Spending:
 
     def text(self) -> str:
         """Return it as a JSON array of plain numbers."""
-        numerators = ",".join([f"{numerator}" for numerator in self.numerators])
+        numerators = ",".join(map(str, self.numerators))
         alerted = _pairs(self.alerted) if self.alerted else ""
         return f"[[{_windows(self.windows)}],[{numerators}],[{alerted}]]"
 

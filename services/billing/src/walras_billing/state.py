@@ -1,11 +1,11 @@
 """What billing remembers: wallets, prices, usage within the look-back, what was settled."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from walras_billing.accounts import AccountBook, Member
+from walras_billing.accounts import AccountBook, Incomes, Member
 from walras_billing.drains import FailedDrains
 from walras_billing.known_names import KnownNames
 from walras_billing.prices import Gap, PriceHistory, Version
@@ -75,8 +75,12 @@ class BillingState:
     """Sources with lines beyond the look-back that still wait for a price."""
     changed: dict[str, bytes | None] = field(default_factory=dict)
     """Records of the state topic to be written in this step."""
-    touched: dict[str, None] = field(default_factory=dict)
-    """Teams whose wallets are among them; they are dumped at the end of the step."""
+    touched: dict[str, Wallet] = field(default_factory=dict)
+    """Wallets that are among them, by team; they are dumped at the end of the step."""
+    _opened: dict[str, Incomes] = field(default_factory=dict)
+    """By pool the incomes whose teams have accounts there."""
+    _housed: Mapping[str, Member] | None = None
+    """The members whose pools their wallets name."""
     _in_order: int = 0
     """So many wallets were in id order when that was last asked for."""
     _loaded: list[UsageLine] = field(default_factory=list)
@@ -145,6 +149,25 @@ class BillingState:
             self.touch(wallet)
         return wallet
 
+    def open_wallets(self, incomes: Mapping[str, Incomes], members: Mapping[str, Member]) -> None:
+        """See to it that all who earn or are in a pool have an account there, and their home.
+
+        Wallets and their accounts stay for ever, so nothing is to be done for what was looked at
+        before: by identity, since incomes and members are other objects when they change.
+        """
+        for pool, of_pool in incomes.items():
+            if self._opened.get(pool) is not of_pool:
+                self._opened[pool] = of_pool
+                for team in of_pool:
+                    self.wallet(team, pool)
+        if members is not self._housed:
+            self._housed = members
+            for team, member in members.items():
+                wallet = self.wallet(team, member.pool)
+                if wallet.pool != member.pool:
+                    wallet.pool = member.pool
+                    self.touch(wallet)
+
     def by_team(self) -> Mapping[str, Wallet]:
         """Return the wallets in id order of their teams."""
         wallets = self.wallets
@@ -155,8 +178,14 @@ class BillingState:
         return self.wallets
 
     def touch(self, wallet: Wallet) -> None:
-        """Write a wallet that has changed."""
-        self.touched[wallet.team] = None
+        """Write a wallet that has changed, as it is at the end of the step."""
+        self.touched[wallet.team] = wallet
+
+    def write(self, wallet: Wallet) -> None:
+        """Write a wallet as it is now; :meth:`touch` it again if it changes later in the step."""
+        team = wallet.team
+        self.touched.pop(team, None)
+        self.changed[WALLET + team] = wallet.dump()
 
     def stop(self, wallet: Wallet, reason: StopReason) -> None:
         """Note why a team may not spend."""
@@ -247,8 +276,8 @@ class BillingState:
         self.time_held.forget(line)
         self.changed[LINE + line.key] = None
 
-    def changes(self) -> Iterator[StateChange]:
-        """Yield what changed in this step, by key, and forget that it did."""
+    def changes(self) -> list[StateChange]:
+        """Return what changed in this step, by key, and forget that it did."""
         for name in self.usage.changed:
             held = self.usage.sources.get(name)
             missing = held.missing if held is not None else []
@@ -262,9 +291,10 @@ class BillingState:
         clock = [self.clock_ms, self.settled_ms, self.forgotten_ms]
         clock += [self.time_held.settled_ms, self.time_held.settled_in_ms]
         self.changed[CLOCK_KEY] = json.dumps(clock).encode()
-        for team in self.touched:
-            self.changed[WALLET + team] = self.wallets[team].dump()
+        changed = self.changed
+        for team, wallet in self.touched.items():
+            changed[WALLET + team] = wallet.dump()
         self.touched.clear()
-        for key in sorted(self.changed):
-            yield StateChange(key, self.changed[key])
-        self.changed.clear()
+        found = [StateChange(key, changed[key]) for key in sorted(changed)]
+        changed.clear()
+        return found

@@ -7,11 +7,18 @@ amounts were grouped.
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from walras_billing.rating import RATE_DENOMINATOR
 from walras_billing.running_totals import Amount, RunningTotal
 from walras_billing.spending import Spending
 from walras_contracts.money import StopReason
+
+NO_STOP: Final = StopReason.NONE
+"""No reason: a member of an enumeration takes several times as long to look up as a name."""
+Sums = tuple[int, int, int, int, int]
+"""What the entries of a wallet sum to, µcr: what it has (may be negative), then what it earned,
+spent and got back, and what expired."""
 
 
 class PoolAccount:
@@ -41,12 +48,6 @@ class PoolAccount:
         self.credited_posted = RunningTotal(credited_posted, RATE_DENOMINATOR)
         self.expired_micro = expired
 
-    @property
-    def wallet_micro(self) -> int:
-        """What the entries of this pool put into the wallet; may be negative."""
-        left = self.earned.rounded - self.spent_posted.rounded
-        return left + self.credited_posted.rounded - self.expired_micro
-
     def text(self) -> str:
         """Return it as a JSON array of plain numbers."""
         earned = self.earned
@@ -70,7 +71,7 @@ class Wallet:
     pool: str
     accounts: dict[str, PoolAccount] = field(default_factory=dict)
     is_empty: bool = False
-    reason: StopReason = StopReason.NONE
+    reason: StopReason = NO_STOP
     spending: Spending = field(default_factory=Spending)
     told: str = ""
 
@@ -86,21 +87,24 @@ class Wallet:
         accounts = self.accounts.items()
         return sorted(accounts) if len(accounts) > 1 else accounts
 
-    @property
-    def wallet_micro(self) -> int:
-        """What it has; may be negative."""
-        left = 0
+    def sums(self) -> Sums:
+        """Return what its entries of all pools sum to."""
+        earned = spent = credited = expired = 0
         for account in self.accounts.values():
-            left += account.wallet_micro
-        return left
+            earned += account.earned.rounded
+            spent += account.spent_posted.rounded
+            credited += account.credited_posted.rounded
+            expired += account.expired_micro
+        return earned - spent + credited - expired, earned, spent, credited, expired
 
     def dump(self) -> bytes:
         """Return the wallet as one record of the state topic."""
         # Names of pools need no escaping by their pattern, nor does what was told.
         accounts = ",".join([f'"{pool}":{account.text()}' for pool, account in self.by_pool()])
+        reason = "none" if self.reason is NO_STOP else self.reason.value
         return (
             f'["{self.pool}",{{{accounts}}},{"true" if self.is_empty else "false"},'
-            f'"{self.reason.value}",{self.spending.text()},"{self.told}"]'
+            f'"{reason}",{self.spending.text()},"{self.told}"]'
         ).encode()
 
     @staticmethod
