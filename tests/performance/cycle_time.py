@@ -42,7 +42,7 @@ from walras_runtime.kafka.wire import parse_message
 from walras_runtime.records import Barrier, Record
 
 SERVICES = ("intake", "capacity", "clearing")
-FEEDBACK = ("job.status", "balances", "budgets")
+FEEDBACK = ("job.status", "placement.figures", "balances", "budgets")
 """Topics of placement and billing: step n of their readers waits for an earlier barrier."""
 TEAMS_PER_POOL = 3
 LOAD_BATCH = 10_000

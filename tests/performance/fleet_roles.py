@@ -20,7 +20,10 @@ from walras_runtime.kafka.step_rows import barrier_row
 from walras_runtime.kafka.wire import barrier_headers, event_headers
 from walras_runtime.records import Barrier, Output
 
-INPUTS = ("queue", "supply", "accounts", "job.status", "balances", "budgets")
+INPUTS = (
+    *("queue", "supply", "accounts", "job.status", "placement.figures"),
+    *("balances", "budgets"),
+)
 SOURCE = b"walras/fleet"
 TRANSACTION_TIMEOUT_MS = 60_000
 

@@ -41,7 +41,7 @@ from walras_runtime.stage import StageSpec
 
 START_MS = 1_700_000_000_000
 INTERVAL_MS = 60_000
-INPUTS = ("queue", "supply", "accounts", "job.status", "balances", "budgets")
+INPUTS = ("queue", "supply", "accounts", "job.status", "placement.figures", "balances", "budgets")
 COMPACTED = ("queue", "supply", "job.status", "balances", "budgets", "state.clearing")
 OUTPUTS = ("prices", "quotas", "cycles", "cycles.frames")
 FRAME_OF_HEAD = re.compile(rb'"frame":"[a-z]+","frames":[0-9]+,')
@@ -397,6 +397,7 @@ class Kit:
     budget: Callable[..., Event] = budget
     time_of: Callable[[int], int] = time_of
     compacted: Iterable[str] = COMPACTED
+    inputs: Iterable[str] = INPUTS
     markets: tuple[str, ...] = MARKETS
     solver: Solver = LIBRARY
 

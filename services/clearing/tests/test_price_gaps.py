@@ -33,7 +33,7 @@ def pause(world: Any, cycles: int) -> None:
 
 def barrier(kit: Any, world: Any) -> None:
     """Write a step's barrier, at its time and what was paused before it."""
-    for topic in ("queue", "supply", "accounts", "job.status", "balances", "budgets"):
+    for topic in kit.inputs:
         for partition in world.log.partitions(topic):
             at_ms = kit.time_of(world.step) + getattr(world, "late_ms", 0)
             world.log.append_barrier(topic, partition, Barrier(world.step, at_ms))

@@ -41,7 +41,6 @@ def came_to(outcome: Outcome | None) -> dict[str, Any]:
     return {
         "short": {key: (s.market, s.bought) for key, s in sorted(outcome.short.items())},
         "unspent": {market: macc for market, macc in sorted(outcome.unspent.items()) if macc},
-        "heads": {m: (h.job.key, h.unspent_macc) for m, h in sorted(outcome.heads.items())},
     }
 
 

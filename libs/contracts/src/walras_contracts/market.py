@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from walras_contracts.accounts import PriceGapPolicy
+from walras_contracts.accounts import PriceGapPolicy, Rounding
 from walras_contracts.event import Event, Part
 from walras_contracts.identifiers import Id, JobKey, Text
 from walras_contracts.quantities import (
@@ -165,6 +165,35 @@ class PoolCycle(Part):
     allocated_macc: Macc
 
 
+class ReleaseExtent(StrEnum):
+    """What is left of the demand of a team whose first job cannot use its quota."""
+
+    WHOLE_JOBS = "whole_jobs"
+    """What runs, and the pending jobs that the quota can hold."""
+    RUNNING = "running"
+    """What runs for money: nothing overtakes the first job any more."""
+
+
+class DemandReleased(Part):
+    """A team whose demand was cut because the first job of its queue could not use its quota.
+
+    With ``whole_jobs`` the others entered the auction with a limit of 0: they bought nothing, and
+    what nobody buys may still hold them. With ``running`` they were not offered at all. The team's
+    bid is the one that its whole demand drew.
+    """
+
+    pool: Id
+    team: Id
+    job: Id
+    """The first job, set aside for this cycle."""
+    needed_macc: Macc
+    quota_macc: Macc
+    """What its team would have got."""
+    kept_macc: Macc
+    """The demand that is left."""
+    extent: Annotated[ReleaseExtent, Field(strict=False)]
+
+
 class CycleRecorded(Event):
     """A cycle of one market: the digest of its input, policies, results by pool, certificate.
 
@@ -199,6 +228,10 @@ class CycleRecorded(Event):
     """Jobs that took part, to check a fold of the frames against."""
     teams: Count
     """Teams that took part."""
+    rounding: Annotated[Rounding, Field(strict=False)] = Rounding.BACKFILL
+    """How placement spends the quotas on whole jobs."""
+    released: Annotated[tuple[DemandReleased, ...], Field(strict=False)] = ()
+    """With rounding ``release``, in order; the frames hold the market as it was after them."""
 
     @model_validator(mode="after")
     def _frame_fits_the_state(self) -> Self:

@@ -11,7 +11,7 @@ from walras_contracts.quantities import Count, DurationMs, Macc, MarketTimeMs, N
 
 CELLS_MAX = 16
 UNPLACED_MAX = 24
-STUCK_MAX = 16
+STUCK_MAX = 64
 CYCLES_MAX = 8
 
 
@@ -41,7 +41,10 @@ class UnplacedQuota(Part):
 
 
 class StuckHead(Part):
-    """The first job of a team's queue that could use a market, and cannot use the team's quota."""
+    """The first pending job of a team's queue that could use a market, once it has waited long.
+
+    What its team may do with the quota that this job cannot use is clearing's to say.
+    """
 
     pool: Id
     team: Id
@@ -53,6 +56,10 @@ class StuckHead(Part):
     unspent_macc: Macc
     """What of that its team does not occupy."""
     pending_since_ms: MarketTimeMs
+    waited_cycles: Count
+    """For how many cycles it has been pending."""
+    has_turn: bool
+    """Smaller jobs behind it could overtake it for ever: it is time that none does."""
 
 
 class PreemptionCycle(Part):
@@ -115,7 +122,7 @@ class PlacementMeasured(Event):
     ]
     preemption_cycles_detected: Count
     stuck: Annotated[tuple[StuckHead, ...], Field(max_length=STUCK_MAX, strict=False)]
-    """With rounding ``release``: whose demand is to be cut to whole jobs, youngest first."""
+    """With rounding ``release``: whose demand may be cut, youngest first."""
 
     def record_key(self) -> str:
         """Key: market and cycle."""

@@ -65,7 +65,8 @@ class LeaseGranted(Event):
     run: RunSpec | None = None
     """What an agent starts; null: nothing but a simulated fleet can run it."""
     may_start: bool = True
-    """Whether all parts were accepted by their agents; none is started before."""
+    """Whether all parts were accepted by their agents; none is started before. False again once the
+    part was given up with its lost node: an agent that comes back must not start it."""
 
     @field_validator("parts")
     @classmethod
@@ -116,6 +117,14 @@ class JobStatusChanged(Event):
     changed_ms: MarketTimeMs
     needed_macc: Macc
     available_macc: Macc
+    cycle: Number | None = None
+    """By whose quotas and prices that was said, and has not changed since; null while it does not
+    wait."""
+
+    @property
+    def short_by_macc(self) -> int:
+        """What it lacks of what it needs, while it waits."""
+        return max(0, self.needed_macc - self.available_macc) if self.reason else 0
 
     def record_key(self) -> str:
         """Key ``team/job``."""

@@ -84,13 +84,24 @@ def differences(jobs: JobTable, offers: Mapping[str, Offer]) -> dict[str, Differ
     gone = np.flatnonzero((was_in != NONE) & (was_in != now_in))
     found = {}
     for name, offer in offers.items():
-        mine = offer.rows
-        changed = was_in[mine] != numbers[name]
-        changed |= jobs.offered_macc[mine] != offer.size_macc
-        changed |= jobs.offered_limit_micro[mine] != offer.limit_micro
         left = gone[was_in[gone] == numbers[name]]
-        found[name] = Difference(np.flatnonzero(changed), left)
+        found[name] = difference_of(jobs, name, offer, left)
     return found
+
+
+def difference_of(jobs: JobTable, market: str, offer: Offer, gone: Rows) -> Difference:
+    """Return how an offer differs from the last that its market's book held.
+
+    Parameters
+    ----------
+    gone
+        Rows that left it.
+    """
+    mine = offer.rows
+    changed = jobs.offered_in[mine] != jobs.markets.number(market)
+    changed |= jobs.offered_macc[mine] != offer.size_macc
+    changed |= jobs.offered_limit_micro[mine] != offer.limit_micro
+    return Difference(np.flatnonzero(changed), gone)
 
 
 def remember_offer(jobs: JobTable, market: str, offer: Offer, difference: Difference) -> None:

@@ -27,6 +27,7 @@ from walras_clearing_service.reports import (
 )
 from walras_clearing_service.state import QUOTA, ClearingState
 from walras_contracts.market import MarketState, PriceGapPublished
+from walras_contracts.placing import PlacementMeasured
 from walras_runtime.errors import InvariantBrokenError
 from walras_runtime.records import Output, Record, StateChange, Step, StepResult, emit
 
@@ -87,6 +88,7 @@ class ClearingStage:
             Clearing one market failed; the subject is the market.
         """
         changes = self.state.forget_left()
+        changes += self._take_figures(step)
         if step.records.get("balances"):
             changes += self.state.settle(step.barrier.number - self._options.settlement_lag_steps)
         if step.barrier.number % self._options.cycle_every:
@@ -110,6 +112,17 @@ class ClearingStage:
         quota_outputs, quota_changes = self._quotas(cycle_input, decision)
         self.state.jobs.release_empty()
         return StepResult([*outputs, *quota_outputs], [*changes, *quota_changes])
+
+    def _take_figures(self, step: Step) -> list[StateChange]:
+        """Remember the stuck heads that placement told since the step before."""
+        changes = []
+        for record in step.records.get("placement.figures", ()):
+            if not isinstance(record.event, PlacementMeasured):
+                raise InvariantBrokenError(f"{record.topic}: no handler for {record.type!r}")
+            change = self.state.take_stuck(record.event)
+            if change is not None:
+                changes.append(change)
+        return changes
 
     def _gaps(
         self, cycle_input: CycleInput, outcomes: tuple[MarketOutcome, ...]

@@ -3,7 +3,8 @@
 1. align        the runtime hands over complete inputs; the state folds them
 2. freeze       one cycle input with a digest, over the columns of jobs and teams
 3. bids         `plan_bids`, one bidder for all markets
-4. clear        per open market, by its book
+4. clear        per open market, by its book; where first jobs of queues cannot use their quota and
+                the market releases it, again after each cut of demand (`releasing`)
 5. verify       every result, always, against the columns and not the book, so that a book that
                 drifted from them is caught; a violation halts that market in this cycle
 6. frames       what changed in each cleared market
@@ -11,15 +12,18 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from walras_clearing.arrays import ABSENT, ClearedArrays
+import numpy as np
+
+from walras_clearing.arrays import ABSENT, ClearedArrays, MarketArrays
 from walras_clearing.coarse import COARSE_BELOW_MICRO, coarse_pool_numbers
 from walras_clearing_service.bidder import BidPlan, plan_bids
 from walras_clearing_service.books import (
     Books,
     Difference,
     Solver,
+    difference_of,
     differences,
     forget_offer,
     market_arrays,
@@ -27,9 +31,10 @@ from walras_clearing_service.books import (
 )
 from walras_clearing_service.exact_sums import sum_of
 from walras_clearing_service.frames import Frame, Framed, FramedTeams
-from walras_clearing_service.job_table import JobTable
+from walras_clearing_service.job_table import JobTable, Rows
 from walras_clearing_service.model import CycleInput, LastClearing, MarketInput, PoolInput
 from walras_clearing_service.offers import MarketCount, Offer
+from walras_clearing_service.releasing import Cut, Released, Releasing
 from walras_clearing_service.team_table import TeamTable
 from walras_contracts.accounts import Gate, IdleOwnSupply
 from walras_contracts.market import MarketState
@@ -45,9 +50,11 @@ class Cleared:
     """A result that was accepted; pools by their place in id order, teams by number."""
 
     offer: Offer
+    difference: Difference
     result: ClearedArrays
     teams: FramedTeams
     frame: Frame
+    released: tuple[Released, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +125,7 @@ def decide(
     for name in sorted((markets.framed.keys() | markets.books.held()) - cleared.keys()):
         markets.forget(name, jobs)
     for name, kept in cleared.items():
-        remember_offer(jobs, name, kept.offer, found[name])
+        remember_offer(jobs, name, kept.offer, kept.difference)
         markets.framed[name] = kept.teams
     return CycleDecision(plan, outcomes)
 
@@ -146,9 +153,12 @@ class _Cycle:
         offer = self.plan.offers[name]
         cleared = None
         try:
-            result, violations = self._clear(market, offer, difference)
+            auction = self._auction(market, offer, difference)
+            violations = auction.clear()
+            if not violations and name in self.cycle_input.stuck:
+                violations = self._release(auction)
             if not violations:
-                cleared = self._accepted(name, offer, result, difference)
+                cleared = self._accepted(name, auction)
         except Exception as error:
             # Whatever broke, the other markets must be able to go on without this one.
             reason = f"cycle {self.cycle_input.cycle}, market {name}: {error}"
@@ -157,7 +167,7 @@ class _Cycle:
         if violations:
             reason = f"verify_failed: {len(violations)}; {violations[0]}"[:REASON_MAX]
             return MarketOutcome(market, MarketState.HALTED, reason, counts, demand_macc)
-        reason = self._coarse(result)
+        reason = self._coarse(auction.result)
         return MarketOutcome(market, MarketState.CLEARED, reason, counts, demand_macc, cleared)
 
     def _coarse(self, result: ClearedArrays) -> str:
@@ -171,9 +181,7 @@ class _Cycle:
             f"the first in {first}"
         )
 
-    def _clear(
-        self, market: MarketInput, offer: Offer, difference: Difference
-    ) -> tuple[ClearedArrays, Sequence[object]]:
+    def _auction(self, market: MarketInput, offer: Offer, difference: Difference) -> "_Auction":
         arrays = market_arrays(
             market,
             self.cycle_input.pools,
@@ -182,13 +190,38 @@ class _Cycle:
             pool_index=self.plan.pool_index,
             team_order=self.teams.in_order(),
         )
-        result = self.markets.books.clear(market.market, arrays, offer, difference)
-        return result, self.markets.solver.verify(arrays, result)
+        return _Auction(self.markets, market.market, offer, difference, arrays)
 
-    def _accepted(
-        self, name: str, offer: Offer, result: ClearedArrays, difference: Difference
-    ) -> Cleared:
+    def _release(self, auction: "_Auction") -> Sequence[object]:
+        """Cut the demand of teams whose first jobs cannot use their quota, and clear again.
+
+        Every result is verified: what is cut depends on it.
+        """
+        releasing = Releasing(
+            self.cycle_input.stuck[auction.market],
+            self.jobs,
+            self.teams,
+            self.plan.pool_index,
+            auction.offer,
+        )
+        while True:
+            cut = releasing.next_cut(auction.offer, auction.result)
+            if cut is None:
+                auction.released = releasing.released
+                return ()
+            violations = auction.clear_again(cut)
+            if violations:
+                return violations
+
+    def _accepted(self, name: str, auction: "_Auction") -> Cleared:
         cycle, bids = self.cycle_input.cycle, self.plan.bids[name]
+        offer, result, difference = auction.offer, auction.result, auction.difference
+        if auction.released:
+            cut = np.concatenate([difference.gone[:0], *auction.gone])
+            # What came and was cut in one cycle was never held.
+            was_held = self.jobs.offered_in[cut] == self.jobs.markets.number(name)
+            gone = np.concatenate([difference.gone, cut[was_held]])
+            difference = difference_of(self.jobs, name, offer, gone)
         now = FramedTeams.of(cycle, self.teams, offer, bids, result)
         frame = Framed(
             market=name,
@@ -201,7 +234,42 @@ class _Cycle:
             now=now,
             before=self.markets.framed.get(name),
         ).frame()
-        return Cleared(offer, result, now, frame)
+        return Cleared(offer, difference, result, now, frame, auction.released)
+
+
+@dataclass(slots=True, eq=False)
+class _Auction:
+    """The auction of one market while it is cleared, again where demand is released."""
+
+    markets: Markets
+    market: str
+    offer: Offer
+    difference: Difference
+    arrays: MarketArrays
+    result: ClearedArrays = field(init=False)
+    released: tuple[Released, ...] = ()
+    gone: list[Rows] = field(default_factory=list)
+    """Rows that are not offered any more."""
+
+    def clear(self) -> Sequence[object]:
+        """Clear the market; return what is wrong with the result."""
+        return self._clear(self.difference)
+
+    def clear_again(self, cut: Cut) -> Sequence[object]:
+        """Clear the market with what is left of its offer."""
+        self.offer = offer = cut.offer
+        self.arrays = replace(
+            self.arrays,
+            team_of_job=offer.team,
+            size_macc=offer.size_macc,
+            limit_micro=offer.limit_micro,
+        )
+        self.gone.append(cut.difference.gone)
+        return self._clear(cut.difference)
+
+    def _clear(self, difference: Difference) -> Sequence[object]:
+        self.result = self.markets.books.clear(self.market, self.arrays, self.offer, difference)
+        return self.markets.solver.verify(self.arrays, self.result)
 
 
 def last_clearing(

@@ -14,7 +14,13 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from walras_clearing_service.model import BidderParameters, LastClearing, MarketInput, PoolInput
+from walras_clearing_service.model import (
+    BidderParameters,
+    LastClearing,
+    MarketInput,
+    PoolInput,
+    StuckHead,
+)
 
 DIGEST_BYTES = 16
 SUM_SPACE = 2**128
@@ -30,9 +36,9 @@ def row_digest(key: str, words: Sequence[int]) -> int:
     ----------
     words
         Hash of its list of types, size (macc), limit (µcr; -1 for none), flags (1 gang, 2 draining,
-        4 refused), minimum run (ms), position, hash of the market that it runs in (0: none), when
-        it started (ms; -1: never), hash of the market that it is assigned to (0: none), cycle since
-        which it has no place (-1: it has one); each modulo 2^64.
+        4 refused, 8 runs for nothing), minimum run (ms), position, hash of the market that it runs
+        in (0: none), when it started (ms; -1: never), hash of the market that it is assigned to (0:
+        none), cycle since which it has no place (-1: it has one); each modulo 2^64.
     """
     assert len(words) == WORDS
     body = b"".join([(word % 2**64).to_bytes(WORD_BYTES, "little") for word in words])
@@ -83,6 +89,7 @@ def cycle_digest(
     markets: Sequence[MarketInput],
     last: Mapping[str, LastClearing],
     *,
+    stuck: Mapping[str, Sequence[StuckHead]],
     teams: TeamColumns,
     jobs: tuple[int, int],
 ) -> str:
@@ -101,6 +108,8 @@ def cycle_digest(
         body.update(repr(_plain(market)).encode())
     for name in sorted(last):
         body.update(repr((name, *_plain_clearing(last[name]))).encode())
+    for name in sorted(stuck):
+        body.update(repr((name, tuple(stuck[name]))).encode())
     for texts in (teams.teams, teams.pools):
         # Ids hold no line break.
         body.update("\n".join((*texts, "")).encode() + b"\n")
@@ -124,6 +133,7 @@ def _plain(market: MarketInput) -> tuple[object, ...]:
         market.margin.value,
         market.idle_own_supply.value,
         market.reserve_price_micro,
+        market.rounding.value,
     )
 
 

@@ -16,19 +16,20 @@ from walras_clearing_service.input_digest import SUM_SPACE, WORDS, row_digests, 
 from walras_clearing_service.names import NONE, Names, TypeLists, hash_of
 from walras_contracts.demand import JobQueued
 from walras_contracts.wait_reasons import ENDED_STATES, NO_DEMAND, NO_PLACE
-from walras_contracts.work import JobState, JobStatusChanged
+from walras_contracts.work import JobState, JobStatusChanged, WorkClass
 
 Rows = NDArray[np.int64]
 """Handles."""
 
 QUEUED, CANCELLED, GANG_IN_QUEUE = 1, 2, 4
 """Bits of ``said_by_queue``."""
-TOLD, ENDED, HOLDS, DRAINS, NO_PLACE_TOLD, ASIDE = 1, 2, 4, 8, 16, 32
+TOLD, ENDED, HOLDS, DRAINS, NO_PLACE_TOLD, ASIDE, FOR_NOTHING = 1, 2, 4, 8, 16, 32, 64
 """Bits of ``said_by_placement``."""
-ACTIVE, RUNNING, GANG, REFUSED, DRAINING, MARKED = 1, 2, 4, 8, 16, 32
+ACTIVE, RUNNING, GANG, REFUSED, DRAINING, MARKED, FREE = 1, 2, 4, 8, 16, 32, 64
 """Bits of ``flags``: may be demand; holds devices of a market; all or nothing; placement says that
-there is no place at all; is being drained; ``no_place_since`` is set. All are 0 unless ACTIVE."""
-DIGEST_FLAGS: Final = ((GANG, 1), (DRAINING, 2), (REFUSED, 4))
+there is no place at all; is being drained; ``no_place_since`` is set; runs for nothing. All are 0
+unless ACTIVE."""
+DIGEST_FLAGS: Final = ((GANG, 1), (DRAINING, 2), (REFUSED, 4), (FREE, 8))
 
 HOLDING_STATES = frozenset({JobState.RUNNING, JobState.DRAINING})
 FIRST_ROWS = 1024
@@ -114,6 +115,10 @@ class JobTable:
         """How many jobs may be demand, and the sum of their hashes, as of the last refresh."""
         return self._active, self._sum
 
+    def handle_of(self, key: str) -> int | None:
+        """Return the handle of a job; None: nothing is known of it."""
+        return self._handles.get(key)
+
     def put_job(self, key: str, job: JobQueued | None) -> None:
         """Take the latest queue record of a job; None: it left the queue."""
         handle = self._changed_handle(key)
@@ -151,6 +156,8 @@ class JobTable:
             market, started_ms = status.market, status.started_ms
             if state is JobState.DRAINING:
                 said |= DRAINS
+            elif status.work_class is WorkClass.OPPORTUNISTIC:
+                said |= FOR_NOTHING
         elif state in ENDED_STATES:
             said |= ENDED
         elif status.reason in NO_PLACE:
@@ -276,6 +283,7 @@ class JobTable:
             (REFUSED, (placement & NO_PLACE_TOLD) != 0),
             (DRAINING, (placement & DRAINS) != 0),
             (MARKED, self.no_place_since[rows] != NONE),
+            (FREE, (placement & FOR_NOTHING) != 0),
         ):
             flags[where] |= bit
         self.flags[rows] = np.where(active, flags | ACTIVE, 0)

@@ -7,7 +7,7 @@ Jobs and teams are columns (`job_table`, `team_table`).
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from walras_contracts.accounts import Gate, IdleOwnSupply, Margin
+from walras_contracts.accounts import Gate, IdleOwnSupply, Margin, Rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,27 @@ class MarketInput:
     margin: Margin
     idle_own_supply: IdleOwnSupply
     reserve_price_micro: int
+    rounding: Rounding = Rounding.BACKFILL
 
     @property
     def total_macc(self) -> int:
         """Shared and own supply together."""
         return self.shared_macc + sum(self.own_macc.values())
+
+
+@dataclass(frozen=True, slots=True)
+class StuckHead:
+    """The first job of a team's queue in a market, as placement told it once it had waited long.
+
+    ``job`` is its key ``team/job``. From ``turn_since_ms`` on no job of its team may overtake it;
+    None: they may.
+    """
+
+    team: str
+    job: str
+    waited_cycles: int
+    pending_since_ms: int
+    turn_since_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +88,8 @@ class BidderParameters:
 class CycleInput:
     """What cycle ``cycle`` depends on beside the columns of jobs and teams; all sorted by id.
 
-    ``digest`` covers the columns too. ``stopped`` names markets that failed three times on this
+    ``stuck`` holds the stuck heads of markets with rounding ``release`` that have any. ``digest``
+    covers the columns too. ``stopped`` names markets that failed three times on this
     barrier: they are not cleared. It is the only field that does not come from the log and is no
     part of the digest.
     """
@@ -85,5 +102,6 @@ class CycleInput:
     pools: tuple[PoolInput, ...]
     markets: tuple[MarketInput, ...]
     last: Mapping[str, LastClearing]
+    stuck: Mapping[str, tuple[StuckHead, ...]]
     digest: str
     stopped: tuple[str, ...] = field(default=())

@@ -19,6 +19,7 @@ from walras_clearing_service.model import (
     LastClearing,
     MarketInput,
     PoolInput,
+    StuckHead,
 )
 from walras_clearing_service.names import hash_of
 
@@ -50,6 +51,7 @@ class JobView:
     unplaceable_since: int | None
     """Cycle since which there is no place for it; None when there is one."""
     offer: Job
+    runs_for_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class PlainCycleInput:
     markets: tuple[MarketInput, ...]
     last: Mapping[str, LastClearing]
     stopped: tuple[str, ...] = field(default=())
+    stuck: Mapping[str, tuple[StuckHead, ...]] = field(default_factory=dict)
 
     def digest(self) -> str:
         """Return 32 hex digits that change with anything the cycle depends on."""
@@ -97,6 +100,7 @@ class PlainCycleInput:
             self.pools,
             self.markets,
             self.last,
+            stuck=self.stuck,
             teams=TeamColumns(
                 [team.team for team in self.teams],
                 [team.pool for team in self.teams],
@@ -114,7 +118,7 @@ def _words(job: JobView) -> tuple[int, ...]:
         hash_of("/".join(job.types)),
         job.size_macc,
         -1 if job.limit_micro is None else job.limit_micro,
-        job.gang + 2 * job.draining + 4 * job.refused,
+        job.gang + 2 * job.draining + 4 * job.refused + 8 * job.runs_for_nothing,
         job.minimum_run_ms,
         job.position,
         0 if job.running_in is None else hash_of(job.running_in),

@@ -5,7 +5,7 @@ from walras_clearing_service.reference_bidder import PlainBidPlan
 from walras_clearing_service.reference_model import JobView
 from walras_contracts.demand import JobQueued
 from walras_contracts.wait_reasons import ENDED_STATES, NO_DEMAND, NO_PLACE
-from walras_contracts.work import JobState, JobStatusChanged
+from walras_contracts.work import JobState, JobStatusChanged, WorkClass
 
 HOLDING = frozenset({JobState.RUNNING, JobState.DRAINING})
 
@@ -85,6 +85,9 @@ class PlainQueue:
             position=job.position,
             running_in=status.market if status is not None and holds else None,
             draining=status is not None and status.state is JobState.DRAINING,
+            runs_for_nothing=status is not None
+            and status.state is JobState.RUNNING
+            and status.work_class is WorkClass.OPPORTUNISTIC,
             started_ms=status.started_ms if status is not None and holds else None,
             refused=status is not None and not holds and status.reason in NO_PLACE,
             assigned=self.assigned.get(key),

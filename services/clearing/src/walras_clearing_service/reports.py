@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 
 from walras_clearing.arrays import ABSENT, ClearedArrays
-from walras_clearing_service.cycle import MarketOutcome
+from walras_clearing_service.cycle import Cleared, MarketOutcome
 from walras_clearing_service.frames import NO_FRAME
 from walras_clearing_service.model import CycleInput, PoolInput
 from walras_clearing_service.team_table import MACC_PER_ACCELERATOR
 from walras_contracts.market import (
     CycleRecorded,
     CycleSummarised,
+    DemandReleased,
     PoolCycle,
     PoolPrice,
     PricePublished,
+    ReleaseExtent,
 )
 from walras_contracts.quantities import PPM
 
@@ -74,6 +76,8 @@ def cycle_recorded(
         frames=len(frame.parts),
         jobs=frame.jobs,
         teams=frame.teams,
+        rounding=market.rounding,
+        released=_released(cycle_input, cleared),
     )
 
 
@@ -108,6 +112,25 @@ def cycle_summarised(
     if kept == len(pools):
         return summary
     return summary.model_copy(update={"pool_prices": pools[:kept]})
+
+
+def _released(cycle_input: CycleInput, cleared: Cleared | None) -> tuple[DemandReleased, ...]:
+    if cleared is None:
+        return ()
+    return tuple(
+        DemandReleased(
+            pool=cycle_input.pools[each.pool_place].pool,
+            team=each.head.team,
+            job=each.head.job.partition("/")[2],
+            needed_macc=each.needed_macc,
+            quota_macc=each.quota_macc,
+            kept_macc=each.kept_macc,
+            extent=ReleaseExtent.WHOLE_JOBS
+            if each.head.turn_since_ms is None
+            else ReleaseExtent.RUNNING,
+        )
+        for each in cleared.released
+    )
 
 
 def _pool_cycles(

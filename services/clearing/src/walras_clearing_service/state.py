@@ -1,16 +1,25 @@
 """State of the clearing service: columns of its inputs, and its own memory between cycles."""
 
 import json
+from dataclasses import astuple
 
 from walras_clearing_service.account_book import AccountBook
 from walras_clearing_service.input_digest import TeamColumns, cycle_digest
 from walras_clearing_service.job_table import JobTable
-from walras_clearing_service.model import CycleInput, LastClearing, MarketInput, PoolInput
+from walras_clearing_service.model import (
+    CycleInput,
+    LastClearing,
+    MarketInput,
+    PoolInput,
+    StuckHead,
+)
 from walras_clearing_service.names import Names
 from walras_clearing_service.payloads import TeamQuota, kept_quota, state_change
 from walras_clearing_service.team_table import TeamTable
-from walras_contracts.accounts import MarketDocument
+from walras_contracts.accounts import MarketDocument, Rounding
 from walras_contracts.capacity import SupplyPublished
+from walras_contracts.identifiers import job_key
+from walras_contracts.placing import PlacementMeasured
 from walras_runtime.errors import InvariantBrokenError
 from walras_runtime.records import StateChange
 
@@ -20,6 +29,7 @@ LAST = "market/"
 QUOTA = "quota/"
 SETTLEMENT = "settlement"
 PRICED = "priced/"
+STUCK = "stuck/"
 
 
 class ClearingState:
@@ -27,8 +37,8 @@ class ClearingState:
 
     The tables (queue, supply, accounts, balances, budgets) are functions of the latest record of
     each key, so they can be folded again after compaction in any order of the topics. The rest
-    (assignments, marks, last clearings and their times, last quotas, settlement) lives on the own
-    state topic.
+    (assignments, marks, last clearings and their times, last quotas, stuck heads, settlement) lives
+    on the own state topic.
     """
 
     def __init__(self) -> None:
@@ -39,6 +49,7 @@ class ClearingState:
         self.supply: dict[str, SupplyPublished] = {}
         self.last: dict[str, LastClearing] = {}
         self.quotas: dict[str, TeamQuota] = {}
+        self.stuck: dict[str, tuple[StuckHead, ...]] = {}
         self.settlement_barrier = -1
         self.priced_ms: dict[str, int] = {}
         """Market time of the last cycle of each market that had prices, or needed none."""
@@ -68,6 +79,8 @@ class ClearingState:
             )
         elif kind == QUOTA:
             self.quotas[name] = kept_quota(value)
+        elif kind == STUCK:
+            self.stuck[name] = tuple(StuckHead(*fields) for fields in json.loads(value))
         elif kind == PRICED:
             self.priced_ms[name] = json.loads(value)
         elif key == SETTLEMENT:
@@ -89,6 +102,29 @@ class ClearingState:
         """Remember the barrier of the balances in use."""
         self.settlement_barrier = barrier
         return [state_change(SETTLEMENT, barrier)]
+
+    def take_stuck(self, figures: PlacementMeasured) -> StateChange | None:
+        """Take the stuck heads of a market in place of those before; None: nothing changed."""
+        market, now_ms = figures.market, figures.market_time_ms
+        before = self.stuck.get(market, ())
+        turns = {h.job: h.turn_since_ms for h in before if h.turn_since_ms is not None}
+        heads = tuple(
+            StuckHead(
+                head.team,
+                key := job_key(head.team, head.job),
+                head.waited_cycles,
+                head.pending_since_ms,
+                turns.get(key, now_ms) if head.has_turn else None,
+            )
+            for head in figures.stuck
+        )
+        if heads == before:
+            return None
+        if not heads:
+            del self.stuck[market]
+            return StateChange(STUCK + market, None)
+        self.stuck[market] = heads
+        return state_change(STUCK + market, [list(astuple(head)) for head in heads])
 
     def remember_priced(self, market: str, at_ms: int | None) -> StateChange:
         """Remember when a market last had prices, or needed none; None: it is gone."""
@@ -147,6 +183,11 @@ class ClearingState:
         teams = self._teams()
         pools = _all_pools(accounts.pools, teams, markets)
         last = {name: self.last[name] for name in sorted(self.last) if name in self.supply}
+        stuck = {
+            market.market: self.stuck[market.market]
+            for market in markets
+            if market.rounding is Rounding.RELEASE and market.market in self.stuck
+        }
         head = (cycle, barrier, market_time_ms, self.settlement_barrier)
         return CycleInput(
             *head,
@@ -154,12 +195,14 @@ class ClearingState:
             pools=pools,
             markets=markets,
             last=last,
+            stuck=stuck,
             digest=cycle_digest(
                 head,
                 accounts.parameters,
                 pools,
                 markets,
                 last,
+                stuck=stuck,
                 teams=teams,
                 jobs=self.jobs.content,
             ),
@@ -195,6 +238,7 @@ def _market(supply: SupplyPublished, document: MarketDocument | None) -> MarketI
         margin=policies.margin,
         idle_own_supply=policies.idle_own_supply,
         reserve_price_micro=policies.reserve_price_micro,
+        rounding=policies.rounding,
     )
 
 

@@ -36,6 +36,7 @@ def spec(cycle_every: int, *, live: bool, solver: Solver, interval_ms: int = 60_
             Input("supply", table=True),
             Input("accounts", table=True),
             Input("job.status", lag=1, table=True),
+            Input("placement.figures", lag=1),
             Input("balances", lag=lag, table=True),
             Input("budgets", lag=lag, table=True),
         ),

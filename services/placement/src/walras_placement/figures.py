@@ -3,10 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from walras_contracts.market import MarketQuota
 from walras_contracts.placing import (
     CELLS_MAX,
-    STUCK_MAX,
     UNPLACED_MAX,
     CellRoom,
     PlacementMeasured,
@@ -16,13 +14,11 @@ from walras_contracts.placing import (
 )
 from walras_contracts.wait_reasons import WaitReason
 from walras_placement.devices import Counts
-from walras_placement.outcomes import Head, Short
+from walras_placement.outcomes import Short
 from walras_placement.rules import Moment, Rules
 from walras_placement.state import PlacementState
+from walras_placement.stuck_heads import stuck_heads
 from walras_placement.topology import Places
-
-STUCK_TEAMS_OF_A_POOL = 3
-"""So many teams of a pool may have their demand cut in a cycle (design §5)."""
 
 
 @dataclass(slots=True)
@@ -52,16 +48,11 @@ def measure(state: PlacementState, moment: Moment, rules: Rules) -> list[Placeme
     """
     markets = {*state.devices.places, *state.outcomes.unspent_macc}
     short: dict[str, list[Short]] = {}
-    heads: dict[str, list[StuckHead]] = {}
-    for team, outcome in state.outcomes.each():
+    for _, outcome in state.outcomes.each():
         for each in outcome.short.values():
             if each.bought:
                 short.setdefault(each.market, []).append(each)
-        for market in outcome.heads:
-            quota = state.quotas.get(team, {}).get(market)
-            head = _stuck(moment, rules, team, quota, outcome.heads[market])
-            if head is not None:
-                heads.setdefault(market, []).append(head)
+    heads = stuck_heads(state, moment, rules)
     waiting = _waiting_jobs(state)
     bought = _bought(state)
     return [
@@ -86,7 +77,7 @@ def _of_market(
     market: str,
     *,
     short: Iterable[Short],
-    heads: Iterable[StuckHead],
+    heads: tuple[StuckHead, ...],
     waiting: dict[str, int],
     bought_macc: int,
 ) -> PlacementMeasured:
@@ -135,7 +126,7 @@ def _of_market(
             PreemptionCycle(evicted=evicted, by=by) for evicted, by in counted.cycles
         ),
         preemption_cycles_detected=counted.cycles_detected,
-        stuck=_youngest(heads),
+        stuck=heads,
     )
 
 
@@ -179,37 +170,6 @@ def _unplaced(
             found.gangs += 1
             found.gang_wait_ms = max(found.gang_wait_ms, waited_ms)
     return found
-
-
-def _stuck(
-    moment: Moment, rules: Rules, team: str, quota: MarketQuota | None, head: Head
-) -> StuckHead | None:
-    """Return the head of a team in a market if it has been pending for long."""
-    job = head.job
-    waited_steps = moment.step - job.pending_since_step
-    if quota is None or waited_steps < rules.steps(rules.stuck_after_cycles):
-        return None
-    return StuckHead(
-        pool=job.entry().pool,
-        team=team,
-        job=job.job,
-        reason=job.reason,
-        needed_macc=job.needed_macc,
-        allocated_macc=quota.allocated_macc,
-        unspent_macc=head.unspent_macc,
-        pending_since_ms=job.pending_since_ms,
-    )
-
-
-def _youngest(heads: Iterable[StuckHead]) -> tuple[StuckHead, ...]:
-    """Return the youngest stuck heads of each pool."""
-    of_pool: dict[str, int] = {}
-    chosen = []
-    for head in sorted(heads, key=lambda h: (-h.pending_since_ms, h.team)):
-        of_pool[head.pool] = of_pool.get(head.pool, 0) + 1
-        if of_pool[head.pool] <= STUCK_TEAMS_OF_A_POOL:
-            chosen.append(head)
-    return tuple(chosen[:STUCK_MAX])
 
 
 def _waiting_jobs(state: PlacementState) -> dict[str, dict[str, int]]:

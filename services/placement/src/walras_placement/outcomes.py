@@ -19,14 +19,6 @@ class Short:
     """Or opportunistic quota only."""
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
-    """The first pending job that could use a market whose quota its team does not spend."""
-
-    job: Job
-    unspent_macc: int
-
-
 @dataclass(slots=True)
 class Outcome:
     """What the plan of a team came to."""
@@ -37,8 +29,6 @@ class Outcome:
     """Types of which more open devices may let a job start."""
     unspent: dict[str, int] = field(default_factory=dict)
     """Bought quota that is not occupied, by market (macc)."""
-    heads: dict[str, Head] = field(default_factory=dict)
-    """By market, where quota is unspent."""
     seen: object = None
     """All that a reason other than a lack of devices depends on, but for the job itself."""
 

@@ -13,7 +13,7 @@ from walras_placement.decisions import Plan, Wake
 from walras_placement.draft import Draft
 from walras_placement.keeping import Keeper, covers
 from walras_placement.leases import Lease
-from walras_placement.outcomes import Head, Outcome, Short
+from walras_placement.outcomes import Outcome, Short
 from walras_placement.reservations import leases_in
 from walras_placement.reserving import Reserver
 from walras_placement.rooms import close, rooms_of
@@ -222,28 +222,7 @@ class _Planning:
 
     def _outcome(self, found: Pending, short: dict[str, Short], seen: object) -> Outcome:
         unspent = {m: room.unspent_macc() for m, room in found.rooms.items() if room.allocated_macc}
-        heads = self._heads(found, unspent) if self._state.policies.roundings else {}
-        return Outcome(short, found.waits_for, unspent, heads, seen)
-
-    def _heads(self, found: Pending, unspent: dict[str, int]) -> dict[str, Head]:
-        """Return the first job that could use each market in which quota is left unspent."""
-        wanted = {
-            market: macc
-            for market, macc in sorted(unspent.items())
-            if macc and self._state.policies.rounding(market) is Rounding.RELEASE
-        }
-        heads: dict[str, Head] = {}
-        for job in found.unplaced:
-            if len(heads) == len(wanted):
-                break
-            if job.key in found.barred:
-                continue
-            entry = job.entry()
-            for kind in entry.types:
-                is_open = kind in wanted and kind not in heads
-                if is_open and covers(entry, found.rooms[kind].price_micro):
-                    heads[kind] = Head(job, wanted[kind])
-        return heads
+        return Outcome(short, found.waits_for, unspent, seen)
 
     def _keeper(self) -> Keeper:
         state = self._state
