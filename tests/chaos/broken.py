@@ -7,7 +7,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from tests.chaos.worker import OrderedRunner
+from tests.chaos.ordered_runner import OrderedRunner
 from walras_billing.prices import PriceHistory, Segment
 from walras_runtime.align import Aligner
 from walras_runtime.kafka import step_runner

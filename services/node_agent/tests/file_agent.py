@@ -18,6 +18,7 @@ from walras_contracts.work import LeaseGranted, LeaseStatusChanged
 from walras_node_agent.agent.log_records import Change, table_of
 from walras_node_agent.agent.outgoing import Outgoing
 from walras_node_agent.agent.settings import AgentSettings
+from walras_node_agent.agent.standing import BEHIND
 from walras_node_agent.host.opening import opened
 from walras_node_agent.host.working import Agent
 from walras_runtime.clock import incarnation
@@ -49,18 +50,22 @@ def whole_lines(path: Path) -> list[str]:
 
 
 async def read(agent: Agent, inbox: Path, stop: asyncio.Event) -> None:
-    """Hand the inbox over, as a table first."""
-    lines = whole_lines(inbox)
-    done = len(lines)
-    agent.inbox.put(table_of(latest([*map(parsed, lines)]), {"leases": done}))
+    """Hand the inbox over, as a table first, and again where the agent was silent; lines count."""
+    done = 0
     while not stop.is_set():
-        await asyncio.sleep(POLL_S)
         lines = whole_lines(inbox)
+        if done == 0 or agent.standing.wants_table:
+            began, done = agent.standing.began_to_read(), len(lines)
+            agent.inbox.put(table_of(latest([*map(parsed, lines)]), {"leases": done}))
+            agent.standing.read_table(began, done - BEHIND)
+            agent.standing.read_leases(done)
         for line in lines[done:]:
             agent.inbox.put(parsed(line))
         if len(lines) > done:
             done = len(lines)
             agent.keeping.note_seen({"leases": done})
+            agent.standing.read_leases(done)
+        await asyncio.sleep(POLL_S)
 
 
 async def publish(agent: Agent, directory: Path, stop: asyncio.Event) -> None:
@@ -76,6 +81,8 @@ async def publish(agent: Agent, directory: Path, stop: asyncio.Event) -> None:
             told.append(heartbeat)
         with outbox.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(event.dump()) + "\n" for event in told)
+        if heartbeat is not None:
+            agent.heard()
         if events:
             agent.keeping.acknowledged(events[-1][0] + 1)
 

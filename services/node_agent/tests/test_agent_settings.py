@@ -1,6 +1,7 @@
 """Settings of the agent, what it starts, and what it says to jobs."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from walras_node_agent.agent.launching import launch
 from walras_node_agent.agent.settings import AgentSettings
 from walras_node_agent.host.cgroups import Cgroup
 from walras_node_agent.host.lock import only_agent
+from walras_node_agent.host.machine import started
 from walras_runtime.settings import SettingsError
 
 
@@ -77,11 +79,37 @@ def works(directory: Path, node: str) -> str:
         return str(error)
 
 
-def test_a_directory_belongs_to_one_node_and_one_agent(tmp_path: Path) -> None:
-    with only_agent(tmp_path, "n1"):
-        assert f"an agent of node n1 (process {os.getpid()})" in works(tmp_path, "n1")
-    assert "belongs to node n1, not n2" in works(tmp_path, "n2")
-    assert works(tmp_path, "n1") == ""
+STARTING = """
+import os, sys, time
+from pathlib import Path
+from walras_node_agent.host.lock import only_agent
+
+with only_agent(Path(sys.argv[1]), "n1"):
+    child = os.fork()
+    if child > 0:
+        print(child, flush=True)
+    time.sleep(600)
+"""
+"""An agent that has forked for a process that it starts, which is not another program's yet."""
+
+
+def test_a_directory_belongs_to_one_node_and_one_agent_as_long_as_that_lives(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", STARTING, str(tmp_path)]
+    agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
+    try:
+        assert agent.stdout is not None
+        child = int(agent.stdout.readline())
+        assert f"an agent of node n1 (process {agent.pid})" in works(tmp_path, "n1")
+        agent.kill()
+        agent.wait()
+        assert started(child) is not None
+        assert "belongs to node n1, not n2" in works(tmp_path, "n2")
+        assert works(tmp_path, "n1") == "", "what it was starting is no agent"
+    finally:
+        os.killpg(agent.pid, signal.SIGKILL)
+        agent.communicate()
 
 
 def test_a_directory_that_is_no_cgroup_is_refused(tmp_path: Path) -> None:

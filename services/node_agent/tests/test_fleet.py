@@ -96,6 +96,29 @@ def test_a_move_to_another_pool_cuts_usage_where_it_takes_effect(crash: bool) ->
     ]
 
 
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize(
+    "changed",
+    [{"pool": "q"}, {"limit_micro": 7}, {"work_class": WorkClass.OPPORTUNISTIC}],
+    ids=["pool", "limit", "class"],
+)
+def test_use_of_a_time_without_barriers_is_what_it_was_before_the_record_that_came_behind_it(
+    crash: bool, changed: dict[str, object]
+) -> None:
+    """One window reaches 5 s; then barriers are missing until 60 s."""
+    bench = Bench(crash=crash, interval_ms=5_000)
+    before = part(run_ms=None)
+    after = before.model_copy(update=changed)
+    bench.step(0, emit(before))
+    bench.step(60_000, emit(after))
+
+    (name,) = changed
+    told = [(u.start_ms - START_MS, u.end_ms - START_MS, getattr(u, name)) for u in bench.usage]
+    old, new = getattr(before, name), getattr(after, name)
+    assert told == [(0, 5_000, old), (5_000, 60_000, old), (60_000, 65_000, new)]
+    bench.check_usage()
+
+
 def test_early_late_and_missing_barriers_leave_neither_gap_nor_overlap() -> None:
     bench = Bench(interval_ms=5_000)
     bench.step(0, emit(part(run_ms=None)))

@@ -16,6 +16,8 @@ from walras_node_agent.agent.launching import Launch
 from walras_node_agent.agent.node import Node
 from walras_node_agent.host.beat import Beat
 from walras_node_agent.host.devices import SimulatedDevices
+from walras_node_agent.host.files import write_document
+from walras_node_agent.host.keeper import SPEC, TURN
 from walras_node_agent.host.looking import Looks
 from walras_node_agent.host.machine import boottime_ms
 from walras_node_agent.host.processes import Processes, Standing
@@ -115,6 +117,30 @@ def test_a_part_that_runs_is_left_alone(tmp_path: Path) -> None:
         turn = made.node.take_turn()
         assert (turn.deeds, turn.events) == ([], [])
         assert made.node.parts["l1"].life.state is PartState.RUNNING
+
+
+@pytest.mark.parametrize("turn", [None, b"", b"agent\n"], ids=["free", "torn", "taken"])
+@pytest.mark.parametrize("left", ["nothing", "directory", "spec"])
+def test_a_start_that_was_cut_short_is_decided_though_the_agent_that_decided_it_died_too(
+    tmp_path: Path, left: str, turn: bytes | None
+) -> None:
+    """Killed while it made the part's directory; the next one, when it had taken the turn."""
+    processes = Processes(tmp_path / "parts", tmp_path / "beat", 60_000, None)
+    if left != "nothing":
+        processes.control("l1").mkdir(parents=True)
+        if turn is not None:
+            (processes.of("l1") / TURN).write_bytes(turn)
+    if left == "spec":
+        write_document(processes.of("l1") / SPEC, {})
+    node = Node("n1", 4, RULES, progress_ms=10_000, offset_ms=0)
+    node.grant(grant(), {}, 0)
+    assert node.parts["l1"].life.state is PartState.STARTING
+    devices = SimulatedDevices(tmp_path / "devices", 4)
+    looks = Looks(node, processes, devices, read_ms=1, beat_ms=None)
+    looks.recover(0)
+    for now_ms in range(5):
+        looks.look(now_ms)
+    assert node.parts["l1"].life.state is PartState.FREED
 
 
 def test_two_reads_of_a_device_are_apart(tmp_path: Path) -> None:

@@ -126,5 +126,5 @@ def test_a_job_that_is_not_there_yet_is_asked_again() -> None:
 def test_where_nobody_listens_nothing_is_taken() -> None:
     noted: list[str] = []
     url = "http://127.0.0.1:1/"
-    assert asyncio.run(ask_until_taken(url, b"{}", 50, noted.append)) is None
+    assert asyncio.run(ask_until_taken(url, b"{}", 500, noted.append)) is None
     assert noted

@@ -16,7 +16,7 @@ from walras_runtime.records import Output, emit, tombstone
 def take_part(state: FleetState, part: LeaseGranted) -> None:
     """Take a part of a lease, new or written again with another class, limit or pool.
 
-    Usage from the step's window on carries them, so it is cut where they change.
+    Usage from the step on carries them, so it is cut where they change.
 
     Raises
     ------
@@ -32,10 +32,8 @@ def take_part(state: FleetState, part: LeaseGranted) -> None:
     if known is not None and known != part.size_macc:
         raise InvariantBrokenError(f"{part.record_key()} changed its size while it was held")
     lease.sizes_macc[part.node] = part.size_macc
-    lease.work_class = part.work_class
-    lease.limit_micro = part.limit_micro
-    lease.pool = part.pool
-    lease.templates.clear()
+    lease.restated = part
+    lease.settled = False
     state.changed[part.lease] = None
 
 

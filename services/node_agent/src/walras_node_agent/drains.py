@@ -72,6 +72,11 @@ def ends_at_sigterm(lease: Lease) -> bool:
     return lease.life.drainability is not Drainability.NONE
 
 
+def has_saved(lease: Lease) -> bool:
+    """Whether a job that leaves goes on later where it stopped; others begin anew."""
+    return lease.life.drainability is Drainability.CHECKPOINT and lease.life.saved
+
+
 def unbilled_from_ms(lease: Lease) -> int | None:
     """Return from when on use is not billed because the lease leaves; None: all of it is."""
     life = lease.life

@@ -18,6 +18,7 @@ from walras_node_agent.drains import (
     Behaviour,
     drain_statuses,
     ends_at_sigterm,
+    has_saved,
     last_words,
     unbilled_from_ms,
     usage_class,
@@ -87,8 +88,9 @@ class _Run:
         # Where barriers were missing, what came before this step comes first, as it was then.
         self._go_on(lease, self._at_ms - 1)
         from_ms, cut = self._from_ms, 0
-        if lease.commands or lease.records_ended:
+        if lease.commands or lease.records_ended or lease.restated is not None:
             cut, from_ms = self._meter(lease, from_ms, self._at_ms), self._at_ms
+            lease.take_terms()
             self._take_what_was_said(lease)
         if lease.start_ms is None and lease.life.state is PartState.ACCEPTED:
             self._start(lease)
@@ -166,7 +168,8 @@ class _Run:
     def _end(self, lease: Lease, outcome: LeaseOutcome, at_ms: int) -> None:
         """End all that runs of a lease; its devices are free at once, or stuck for a while."""
         if lease.end_ms is not None:
-            lease.remaining_run_ms = lease.end_ms - at_ms
+            if outcome is LeaseOutcome.FINISHED or has_saved(lease):
+                lease.remaining_run_ms = lease.end_ms - at_ms
             lease.end_ms = None
         fails = self._behaviour.fails(lease)
         self._happens(lease, Happened(PartEvent.GROUP_GONE, outcome=outcome), at_ms)
@@ -203,7 +206,6 @@ class _Run:
                 self._happens(lease, answer, at_ms)
 
     def _tell_lease(self, lease: Lease, told: TellLease, at_ms: int) -> None:
-        left_ms = lease.remaining_run_ms if lease.end_ms is None else lease.end_ms - at_ms
         if told.state is LeaseState.FREED:
             self._metered_ms = at_ms
         self.outputs.extend(
@@ -215,7 +217,7 @@ class _Run:
                     job=lease.job,
                     state=told.state,
                     outcome=told.outcome,
-                    remaining_run_ms=left_ms,
+                    remaining_run_ms=lease.remaining_run_ms,
                     at_ms=at_ms,
                 )
             )

@@ -61,6 +61,8 @@ class Lease:
     """Whether it runs and nobody wants anything of it: nothing of it needs to be looked at."""
     commands: list[DrainCommanded | None] = field(default_factory=list)
     """What this step said of its drain, None its end; empty between steps."""
+    restated: LeaseGranted | None = None
+    """A record of this step: its class, limit and pool count from the step on."""
 
     @staticmethod
     def of(part: LeaseGranted) -> "Lease":
@@ -79,6 +81,14 @@ class Lease:
             part.remaining_run_ms,
             fresh(part.parts > 1, part.drainability),
         )
+
+    def take_terms(self) -> None:
+        """Take class, limit and pool of the record that this step brought, if it brought one."""
+        part, self.restated = self.restated, None
+        if part is not None:
+            self.work_class, self.limit_micro = part.work_class, part.limit_micro
+            self.pool = part.pool
+            self.templates.clear()
 
     @property
     def leaving(self) -> bool:

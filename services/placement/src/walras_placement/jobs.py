@@ -31,6 +31,8 @@ class Job:
     reason: str = ""
     needed_macc: int = 0
     available_macc: int = 0
+    waits_since_cycle: int | None = None
+    """The cycle in which the reason was said."""
     failures: int = 0
     """How many starts in a row failed."""
     parked_until_ms: int = 0
@@ -39,6 +41,8 @@ class Job:
     frozen_until_step: int = 0
     frozen_by: str = ""
     """As long as this job has not ended, it is held until ``frozen_until_step``."""
+    turn_since_step: int | None = None
+    """When its last turn began in which nothing of its team overtakes it (`stuck_heads`)."""
     missed: bool = False
     """It was not finished by its deadline."""
     lease: Lease | None = None
@@ -106,6 +110,7 @@ class Job:
             changed_ms=self.changed_ms,
             needed_macc=self.needed_macc,
             available_macc=self.available_macc,
+            cycle=self.waits_since_cycle,
         )
 
     def dump(self) -> bytes:
@@ -121,11 +126,13 @@ class Job:
             self.reason,
             self.needed_macc,
             self.available_macc,
+            self.waits_since_cycle,
             self.failures,
             self.parked_until_ms,
             self.held_until_step,
             self.frozen_until_step,
             self.frozen_by,
+            self.turn_since_step,
             self.missed,
             self.lease.dump() if self.lease is not None else None,
         ]
@@ -143,7 +150,16 @@ class Job:
 
 FIELDS: Final = (
     *("state", "changed_ms", "pending_since_ms", "pending_since_step", "remaining_run_ms"),
-    *("attempt", "waited_ms", "reason", "needed_macc", "available_macc", "failures"),
-    *("parked_until_ms", "held_until_step", "frozen_until_step", "frozen_by", "missed", "lease"),
+    *("attempt", "waited_ms", "reason", "needed_macc", "available_macc", "waits_since_cycle"),
+    *(
+        "failures",
+        "parked_until_ms",
+        "held_until_step",
+        "frozen_until_step",
+        "frozen_by",
+        "turn_since_step",
+        "missed",
+        "lease",
+    ),
 )
 """What a record of the state topic holds, in order."""

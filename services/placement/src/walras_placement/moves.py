@@ -116,6 +116,7 @@ def clear_reason(job: Job) -> None:
     """Forget why a job waited."""
     job.reason = ""
     job.needed_macc = job.available_macc = 0
+    job.waits_since_cycle = None
 
 
 def _unfreeze(state: PlacementState, writer: Writer, job: Job) -> None:

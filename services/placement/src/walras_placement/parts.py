@@ -106,6 +106,9 @@ def _settle_lease(state: PlacementState, writer: Writer, name: str, lease_id: st
         at_ms, left_ms = writer.moment.now_ms, lease.remaining_run_ms
         _close(state, writer, job, name, at_ms=at_ms, left_ms=left_ms, is_finished=False)
     elif node.lost:
+        if job.queued is not None:
+            # Its agent may never have started it, and come back: it goes on elsewhere then.
+            writer.hold_back(job, lease, name)
         give_up(state, writer, job, name, left_ms=lease.remaining_run_ms, asked=False)
 
 

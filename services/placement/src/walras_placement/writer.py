@@ -38,6 +38,12 @@ class Writer:
             if part.node in lease.open_parts:
                 self.rewritten[part.record_key()] = part
 
+    def hold_back(self, job: Job, lease: Lease, node: str) -> None:
+        """Write the part on a node again: it must not be started any more."""
+        for part in lease.grants(job.entry(), job.attempt):
+            if part.node == node:
+                self.rewritten[part.record_key()] = part.model_copy(update={"may_start": False})
+
     def end_part(self, lease: str, node: str) -> None:
         """End the record of a part of a lease."""
         key = f"{lease}/{node}"

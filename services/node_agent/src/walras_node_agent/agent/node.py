@@ -70,6 +70,8 @@ class Node:
         """What each part waits for, as it was last seen."""
         self.faults: dict[str, str] = {}
         """Records that could not be followed, by lease."""
+        self.stands = True
+        """Whether what is granted may be started (:mod:`walras_node_agent.agent.standing`)."""
         self.offset_ms = offset_ms
         self._devices = devices
         self._rules = rules
@@ -103,8 +105,7 @@ class Node:
         else:
             life, deeds = accepted(gang, part.drainability)
         self._begin(HeldPart(part, life), deeds, now_ms)
-        if not why and part.may_start:
-            self.happens(part.lease, Happened(PartEvent.MAY_START), now_ms)
+        self._start_if_it_may(part.lease, now_ms)
         command = self.commands.pop(part.lease, None)
         if command is not None:
             self._turn.commands_changed = True
@@ -219,6 +220,13 @@ class Node:
             if drained and now_ms >= part.told_drain_ms + self._progress_ms:
                 self.happens(lease, Happened(PartEvent.PROGRESS_DUE), now_ms)
 
+    def note_standing(self, *, stands: bool, now_ms: int) -> None:
+        """Note whether what is granted may be started; what waited for that is."""
+        waited = () if self.stands or not stands else sorted(self.parts)
+        self.stands = stands
+        for lease in waited:
+            self._start_if_it_may(lease, now_ms)
+
     def holders(self) -> dict[int, str]:
         """Return the devices that parts hold, with their leases."""
         return {
@@ -268,7 +276,11 @@ class Node:
         self._meter(part, now_ms, part.terms(self.offset_ms), final=True)
         part.grant = grant
         self._turn.changed[lease] = None
-        if grant.may_start and part.life.state is PartState.ACCEPTED:
+        self._start_if_it_may(lease, now_ms)
+
+    def _start_if_it_may(self, lease: str, now_ms: int) -> None:
+        part = self.parts[lease]
+        if self.stands and part.grant.may_start and part.life.state is PartState.ACCEPTED:
             self.happens(lease, Happened(PartEvent.MAY_START), now_ms)
 
     def _count_from(self, part: HeldPart, now_ms: int) -> None:

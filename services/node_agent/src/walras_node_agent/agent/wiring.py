@@ -30,13 +30,20 @@ from walras_runtime.errors import (
     BrokerUnavailableError,
     FencedError,
     PartitionStoppedError,
+    ProducerFailedError,
     TopicMismatchError,
 )
 from walras_runtime.health import Health
 from walras_runtime.kafka.claims import claim_key, claim_value, read_settled_claim
 from walras_runtime.kafka.following import Latest, Source, follow
 from walras_runtime.kafka.log_reading import plain_consumer
-from walras_runtime.kafka.producing import Row, make_producer, send_rows
+from walras_runtime.kafka.producing import (
+    Row,
+    answered,
+    make_producer,
+    pack_rows,
+    send_batches,
+)
 from walras_runtime.kafka.topics_admin import check_topics
 from walras_runtime.kafka.wire import event_headers
 from walras_runtime.records import Output, Record
@@ -51,8 +58,10 @@ ANSWER_MS: Final = 30_000
 """A broker that takes longer for a transaction is taken for gone."""
 STOP_MS: Final = 5_000
 RETRY_MS: Final = 1_000
-# aiokafka's answer to every call after its producer was fenced is an AssertionError.
-BROKER_ERRORS: Final = (KafkaError, BrokerUnavailableError, TimeoutError, AssertionError, OSError)
+BROKER_ERRORS: Final = (
+    *(KafkaError, ProducerFailedError, BrokerUnavailableError),
+    *(TimeoutError, OSError),
+)
 logger = structlog.get_logger("walras")
 
 
@@ -91,10 +100,11 @@ class KafkaLog:
         FencedError
             Another agent works for this node.
         """
+        rows = self._rows(events)
         try:
             async with asyncio.timeout(seconds(ANSWER_MS)):
                 producer = self._producer or await self._opened()
-                await self._write(producer, self._rows(events))
+                await _write(producer, rows)
         except BROKER_ERRORS as error:
             await self.close()
             raise BrokerUnavailableError(f"{type(error).__name__}: {error}") from error
@@ -105,7 +115,7 @@ class KafkaLog:
         if producer is not None:
             with suppress(*BROKER_ERRORS):
                 async with asyncio.timeout(seconds(STOP_MS)):
-                    await producer.stop()
+                    await answered(producer.stop())
 
     async def _opened(self) -> AIOKafkaProducer:
         """Start a producer, which fences any older one, and claim the node."""
@@ -130,17 +140,9 @@ class KafkaLog:
         )
         await producer.start()
         value = claim_value(self._mine, last.epoch + 1)
-        await self._write(producer, {(claims, 0): [(claim_key(self._owner, 0), value, [])]})
+        await _write(producer, {(claims, 0): [(claim_key(self._owner, 0), value, [])]})
         self._claimed = True
         return producer
-
-    async def _write(
-        self, producer: AIOKafkaProducer, rows: Mapping[tuple[str, int], list[Row]]
-    ) -> None:
-        await producer.begin_transaction()
-        futures = await send_rows(producer, rows)
-        await producer.commit_transaction()
-        await asyncio.gather(*futures)
 
     def _rows(self, events: Sequence[Outgoing]) -> dict[tuple[str, int], list[Row]]:
         rows: dict[tuple[str, int], list[Row]] = {}
@@ -152,6 +154,14 @@ class KafkaLog:
             place = (topic.full_name, partition)
             rows.setdefault(place, []).append((event.key.encode(), value, headers))
         return rows
+
+
+async def _write(producer: AIOKafkaProducer, rows: Mapping[tuple[str, int], Sequence[Row]]) -> None:
+    batches = pack_rows(producer, rows)
+    await answered(producer.begin_transaction())
+    futures = await answered(send_batches(producer, batches))
+    await answered(producer.commit_transaction())
+    await asyncio.gather(*futures)
 
 
 async def publish(agent: Agent, log: LogPort, stop: asyncio.Event, health: Health) -> None:
@@ -173,6 +183,8 @@ async def publish(agent: Agent, log: LogPort, stop: asyncio.Event, health: Healt
             await _either(stop, within_ms=RETRY_MS)
             continue
         health.clear("kafka")
+        if heartbeat is not None:
+            agent.heard()
         if events:
             keeping.acknowledged(events[-1][0] + 1)
 
@@ -184,7 +196,10 @@ async def read(
     stop: asyncio.Event,
     health: Health,
 ) -> None:
-    """Hand what the log says of this node to the agent, until stopped."""
+    """Hand what the log says of this node to the agent, until stopped.
+
+    Behind a silence of the agent it is read again from the beginning (:class:`NodeStanding`).
+    """
     name = settings.node
     sources = [Source(topics[n], partition_of(name, topics[n].partitions)) for n in READ]
     while not stop.is_set():
@@ -195,10 +210,13 @@ async def read(
                 sources,
                 lambda key: key.partition("/")[2] == name,
             )
+            began = agent.standing.began_to_read()
             async with aclosing(following) as items:  # type: ignore[type-var] # a generator
                 async for item in items:
-                    _hand_over(agent, item)
+                    _hand_over(agent, item, began)
                     health.clear("reading")
+                    if agent.standing.wants_table:
+                        break
         except (BrokerUnavailableError, OSError) as error:
             health.fail("reading", str(error))
             logger.warning("log_not_readable", why=str(error))
@@ -210,10 +228,14 @@ async def read(
             await stop.wait()
 
 
-def _hand_over(agent: Agent, item: Latest | Record | Output | Mapping[str, int]) -> None:
+def _hand_over(
+    agent: Agent, item: Latest | Record | Output | Mapping[str, int], began: int
+) -> None:
     if isinstance(item, Latest):
         changes = [_change(record) for record in item.records.values()]
         agent.inbox.put(table_of(changes, item.barriers))
+        agent.standing.read_table(began, item.barriers[LeaseStatusChanged.TOPIC])
+        agent.standing.read_leases(item.barriers[LeaseGranted.TOPIC])
         for letter in item.letters:
             _dead_letter(agent, letter)
     elif isinstance(item, Record):
@@ -223,6 +245,7 @@ def _hand_over(agent: Agent, item: Latest | Record | Output | Mapping[str, int])
         _dead_letter(agent, item)
     else:
         agent.keeping.note_seen(item)
+        agent.standing.read_leases(item[LeaseGranted.TOPIC])
 
 
 def _dead_letter(agent: Agent, letter: Output) -> None:

@@ -17,6 +17,9 @@ LOCK: Final = "lock"
 def only_agent(directory: Path, node: str) -> Iterator[None]:
     """Hold the node's lock; it ends with this process, whatever ends that.
 
+    The lock is the process's own (POSIX): what it forks to start a keeper does not hold it, and may
+    outlive it. Nothing else here may open the file, because closing it would end the lock.
+
     Raises
     ------
     SettingsError
@@ -27,7 +30,7 @@ def only_agent(directory: Path, node: str) -> Iterator[None]:
     try:
         known, _, pid = os.pread(descriptor, 200, 0).decode("utf-8", "replace").partition(" ")
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SettingsError(
                 f"WALRAS_NODE_AGENT_STATE_DIRECTORY: an agent of node {known} (process "

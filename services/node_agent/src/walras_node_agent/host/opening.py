@@ -21,6 +21,7 @@ from walras_node_agent.agent.recovery import (
     recover,
 )
 from walras_node_agent.agent.settings import AgentSettings
+from walras_node_agent.agent.standing import NodeStanding
 from walras_node_agent.host.beat import BEAT, Beat, last_beat_ms
 from walras_node_agent.host.cgroups import Cgroup
 from walras_node_agent.host.devices import DevicePort, SimulatedDevices
@@ -93,6 +94,7 @@ def opened(settings: AgentSettings, incarnation: str, health: Health) -> Iterato
                     incarnation=incarnation,
                     health=health,
                 ),
+                NodeStanding(settings.orphan_ms),
                 checkpoints=str(Path(checkpoints_of(settings)).absolute()),
                 passed=passed_of(settings, os.environ),
                 poll_ms=settings.poll_ms,

@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -13,6 +14,7 @@ from typing import Final
 
 from walras_node_agent.agent.contract import CONTROL_DIRECTORY_VARIABLE
 from walras_node_agent.agent.launching import Launch
+from walras_node_agent.host.calm import CalmParts
 from walras_node_agent.host.cgroups import Cgroup
 from walras_node_agent.host.files import (
     PRIVATE_DIRECTORY,
@@ -24,6 +26,7 @@ from walras_node_agent.host.files import (
 from walras_node_agent.host.keeper import EXIT, FAILED, GONE, KEEPER, SPEC, STARTED, TURN
 from walras_node_agent.host.machine import boot_id, catches, is_alive, name_of, with_variable
 from walras_node_agent.host.process_tree import below, kill_below, send, terminate_below
+from walras_runtime.clock import wall_ms
 
 NAMED_MOST: Final = 8
 """So many processes are named where a drain waits for them."""
@@ -61,6 +64,9 @@ class View:
     detail: str = ""
 
 
+RUNS: Final = View(Standing.RUNNING)
+
+
 class Processes:
     """The processes of all parts on this node.
 
@@ -74,14 +80,26 @@ class Processes:
         After so long without one the keepers end what they keep.
     cgroup
         The cgroup under which each part gets one; None: without.
+    wall
+        Reads the wall clock, in ms since 1970 (UTC).
     """
 
-    def __init__(self, directory: Path, beat: Path, orphan_ms: int, cgroup: Cgroup | None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        beat: Path,
+        orphan_ms: int,
+        cgroup: Cgroup | None,
+        *,
+        wall: Callable[[], int] = wall_ms,
+    ) -> None:
         self._directory = directory
+        self._place = os.fspath(directory)
         self._beat = beat
         self._orphan_ms = orphan_ms
         self._cgroup = cgroup
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._calm = CalmParts(wall)
         directory.mkdir(mode=PRIVATE_DIRECTORY, parents=True, exist_ok=True)
 
     def of(self, lease: str) -> Path:
@@ -137,6 +155,18 @@ class Processes:
 
     def look(self, lease: str) -> View:
         """Return how the processes of a part stand."""
+        place = f"{self._place}/{lease}"
+        child = self._children.get(lease)
+        lives = None if child is None else child.poll() is None
+        if self._calm.runs(lease, place, keeper_lives=lives):
+            return RUNS
+        stamp_ns = self._calm.stamp_ns(place)
+        view = self._read(lease)
+        self._calm.note(lease, place, stamp_ns, runs=view == RUNS)
+        return view
+
+    def _read(self, lease: str) -> View:
+        """Return how the processes of a part stand by the files of its directory."""
         directory = self.of(lease)
         if not directory.joinpath(SPEC).exists():
             return View(Standing.PENDING)
@@ -154,7 +184,7 @@ class Processes:
             return self._without_keeper(lease, code)
         if end is None:
             there = directory.joinpath(STARTED).exists()
-            return View(Standing.RUNNING if there else Standing.PENDING)
+            return RUNS if there else View(Standing.PENDING)
         return View(Standing.EXITED, code)
 
     def _without_keeper(self, lease: str, code: int | None) -> View:
@@ -184,7 +214,8 @@ class Processes:
             Whether that is so; otherwise its keeper was first, and :meth:`look` sees the rest.
         """
         directory = self.of(lease)
-        if not directory.exists():
+        if not directory.joinpath(SPEC).exists():
+            # No keeper was begun. Who took the turn then was an agent that ended before it said so.
             return True
         return create_file(directory.joinpath(TURN), b"agent\n")
 
@@ -245,6 +276,7 @@ class Processes:
 
     def forget(self, lease: str) -> None:
         """Remove the directory of a part that is over."""
+        self._calm.forget(lease)
         if self._cgroup is not None:
             self._cgroup.remove(lease)
         with suppress(OSError):

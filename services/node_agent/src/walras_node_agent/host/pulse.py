@@ -57,10 +57,15 @@ class Pulse:
         self._count = 0
         self._due_ms: int | None = None
         self._newest: Outgoing | None = None
+        self._made_ms = 0
+        self.taken_ms = 0
+        """When the heartbeat that was taken last was made, in ms since boot."""
 
     def take(self) -> Outgoing | None:
         """Return the newest heartbeat; None: it was taken already."""
         taken, self._newest = self._newest, None
+        if taken is not None:
+            self.taken_ms = self._made_ms
         return taken
 
     def beat(self, now_ms: int) -> bool:
@@ -68,6 +73,7 @@ class Pulse:
         if self._due_ms is not None and now_ms < self._due_ms:
             return False
         self._due_ms = now_ms + self._every_ms
+        self._made_ms = now_ms
         read = readings(self._devices)
         event = heartbeat(
             self._node.name,

@@ -18,6 +18,7 @@ from walras_node_agent.agent.log_records import (
 )
 from walras_node_agent.agent.node import Node
 from walras_node_agent.agent.outgoing import Outgoing
+from walras_node_agent.agent.standing import NodeStanding
 from walras_node_agent.host.beat import Beat
 from walras_node_agent.host.devices import DevicePort
 from walras_node_agent.host.doing import Doing
@@ -61,6 +62,7 @@ class Agent:
         machine: Machine,
         keeping: Keeping,
         pulse: Pulse,
+        standing: NodeStanding,
         *,
         checkpoints: str,
         passed: Mapping[str, str],
@@ -70,6 +72,7 @@ class Agent:
         self.inbox = Inbox()
         self.keeping = keeping
         self.pulse = pulse
+        self.standing = standing
         self._node = node
         self._machine = machine
         self._poll_ms = poll_ms
@@ -106,10 +109,18 @@ class Agent:
         """Tell something that is not of a part, with the next turn."""
         self._node.tell(event)
 
+    def heard(self) -> None:
+        """Note that the log has the heartbeat that was taken last."""
+        self.standing.heard(self.pulse.taken_ms, boottime_ms())
+
     def turn(self, now_ms: int) -> None:
         """Do one turn."""
         self._machine.beat.give(now_ms)
+        if not self.standing.stands(now_ms):
+            self._node.stands = False
         self._read_log(now_ms)
+        # What was read up to where it stands is taken by now.
+        self._node.note_standing(stands=self.standing.stands(now_ms), now_ms=now_ms)
         # What is to be started is, before anybody looks for it.
         self._keep_and_do(now_ms)
         self._machine.looks.look(now_ms)

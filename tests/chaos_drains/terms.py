@@ -1,0 +1,42 @@
+"""What a run fixes: the size of the fleet, and the times of drains, heartbeats and barriers."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from walras_contracts.accounts import DrainTerms
+
+MARKET: Final = "sim"
+POOL: Final = "unit"
+TEAMS: Final = ("alder", "birch", "cedar", "dogwood")
+NODES: Final = ("n1", "n2", "n3")
+DEVICES: Final = 4
+"""Of each node."""
+DEVICE_MACC: Final = 1_000
+SUPPLY: Final = len(NODES) * DEVICES
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Times of a run, in ms; a cycle is cleared at every barrier."""
+
+    interval_ms: int = 500
+    heartbeat_ms: int = 500
+    orphan_ms: int = 3_000
+    lease_timeout_ms: int = 6_000
+
+    def drain_terms(self) -> DrainTerms:
+        """Return the platform's terms: drains of one to three seconds, hardly held up."""
+        return DrainTerms(
+            warning_ms=800,
+            terminate_ms=500,
+            verify_ms=1_500,
+            billing_grace_ms=200,
+            maximum_delay_ms=1_000,
+            disruption_ppm=1_000_000,
+            disruption_window_ms=1_000,
+            minimum_distance_ms=1_000,
+            lease_timeout_ms=self.lease_timeout_ms,
+        )
+
+
+USUAL: Final = Times()
