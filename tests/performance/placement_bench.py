@@ -1,9 +1,11 @@
-"""Measures placement's plans and judges them by their bounds: `make bench-placement`.
+"""Measures placement, drains and agents, judged by their bounds: `make bench-placement`.
 
-No broker: one stage in this process. `docs/bench/README.md` says how to read the table.
+Plans: one stage in this process, no broker. Drains and what an agent costs: the real agent, real
+jobs, a broker of its own. `docs/bench/README.md` says how to read the tables.
 """
 
 import argparse
+import asyncio
 import gc
 import sys
 from collections.abc import Callable, Sequence
@@ -15,6 +17,12 @@ from typing import Final
 if __package__ in {None, ""}:  # started as a script: the checkout is not on the path then
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from tests.performance.agent_legs import (
+    AGENT_PARTS,
+    full_agent_plan,
+    measure_agent,
+    quick_agent_plan,
+)
 from tests.performance.command import Say, bench_parser, run_bench
 from tests.performance.machine import commit, this_machine
 from tests.performance.outside import BenchError
@@ -28,7 +36,8 @@ from walras_placement.rules import Moment, Rules
 from walras_placement.state import PlacementState
 from walras_runtime.collecting import collect_between_steps, collect_when_idle
 
-PARTS: Final = ("changes", "prices", "whole")
+PLAN_PARTS: Final = ("changes", "prices", "whole")
+PARTS: Final = (*PLAN_PARTS, *AGENT_PARTS)
 NS_PER_MS: Final = 1_000_000
 
 
@@ -152,6 +161,12 @@ def _run(options: argparse.Namespace, say: Say) -> PlacementResults:
     # As in the service: garbage is looked for between steps.
     collect_between_steps()
     what = (quick_plan if options.quick else full_plan)(options.seed)
+    agent_plan = (quick_agent_plan if options.quick else full_agent_plan)(options.seed)
+    only = frozenset(options.only)
+    plans = measure(what, only, say) if only & {*PLAN_PARTS} else {}
+    drains, agent = None, None
+    if only & {*AGENT_PARTS}:
+        drains, agent = asyncio.run(measure_agent(agent_plan, only, say))
     head, changed = commit()
     return PlacementResults(
         machine=machine,
@@ -163,7 +178,9 @@ def _run(options: argparse.Namespace, say: Say) -> PlacementResults:
         leases=what.leases,
         waiting=what.waiting,
         teams=what.teams,
-        **measure(what, frozenset(options.only), say),
+        drains=drains,
+        agent=agent,
+        **plans,
     )
 
 

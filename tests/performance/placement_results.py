@@ -6,8 +6,10 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from tests.performance.agent_load import PPM, AgentFigures
 from tests.performance.billing_results import Judgement, bounds_table, row
-from tests.performance.measured import Measured
+from tests.performance.drain_latency import DrainFigures, Latency
+from tests.performance.measured import Measured, show_others
 from tests.performance.samples import Spread
 
 LAYOUT: Final = 1
@@ -16,6 +18,10 @@ NODES: Final = 10_000
 LEASES: Final = 100_000
 MOST_PARTIAL_MS: Final = 200
 MOST_WHOLE_MS: Final = 2_000
+KEPT_LEASES: Final = 100
+KEPT_S: Final = 60.0
+"""Use is cut once a minute: less would leave that out."""
+MOST_AGENT_PERCENT: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +43,21 @@ class PlacementResults(Measured):
     leases: int
     waiting: int
     teams: int
-    filling: PlanFigures
+    filling: PlanFigures | None = None
     changes: PlanFigures | None = None
     prices: PlanFigures | None = None
     whole: PlanFigures | None = None
+    drains: DrainFigures | None = None
+    agent: AgentFigures | None = None
 
     def judgements(self) -> tuple[Judgement, ...]:
         """Return the bounds; a quick run keeps and misses none."""
         at_size = not self.quick and self.nodes >= NODES and self.leases >= LEASES
         changes = self.changes if at_size else None
         whole = self.whole if at_size else None
+        agent = None if self.quick else self.agent
+        if agent is not None and (agent.leases < KEPT_LEASES or agent.wall_s < KEPT_S):
+            agent = None
         return (
             Judgement(
                 "a plan with 1 % changed, slowest, ms of CPU",
@@ -57,6 +68,11 @@ class PlacementResults(Measured):
                 "a plan of all teams after a restart, slowest, ms of CPU",
                 whole.plan_ms.most if whole else None,
                 MOST_WHOLE_MS,
+            ),
+            Judgement(
+                f"an agent that keeps {KEPT_LEASES} leases, % of a core",
+                round(agent.agent_ppm * 100 / PPM, 2) if agent else None,
+                MOST_AGENT_PERCENT,
             ),
         )
 
@@ -73,6 +89,17 @@ class PlacementResults(Measured):
 def show(results: PlacementResults, console: Console) -> None:
     """Print the tables."""
     results.show_head(console)
+    if results.filling is not None:
+        console.print(_plans(results))
+    if results.drains is not None:
+        console.print(_drains(results.drains))
+    if results.agent is not None:
+        console.print(_agent(results.agent))
+        show_others(results.agent.others_cores, console)
+    console.print(bounds_table(results.judgements()))
+
+
+def _plans(results: PlacementResults) -> Table:
     table = Table(
         title=f"Placement: {results.nodes:,} nodes, {results.leases:,} leases, "
         f"{results.waiting:,} jobs waiting, {results.teams:,} teams; CPU ms"
@@ -89,5 +116,31 @@ def show(results: PlacementResults, console: Console) -> None:
             table.add_row(*row(f"{name}: plan", figures.plan_ms))
             if figures.step_ms is not None:
                 table.add_row(*row(f"{name}: step", figures.step_ms))
-    console.print(table)
-    console.print(bounds_table(results.judgements()))
+    return table
+
+
+def _drains(figures: DrainFigures) -> Table:
+    table = Table(title=f"{figures.drains:,} drains of real jobs; ms by the clock")
+    for name in ("", "p50", "p99", "most"):
+        table.add_column(name, justify="right")
+
+    def add(name: str, times: Latency) -> None:
+        top = "-" if times.p99_ms is None else f"{times.p99_ms:,.1f}"
+        table.add_row(name, f"{times.p50_ms:,.1f}", top, f"{times.most_ms:,.1f}")
+
+    add("the jobs' own time, signal to end", figures.own)
+    add("beyond it, signal to freed, at the agent", figures.agent)
+    add("beyond it, command committed to freed read", figures.log)
+    return table
+
+
+def _agent(figures: AgentFigures) -> Table:
+    table = Table(
+        title=f"An agent that keeps {figures.leases:,} leases for {figures.wall_s:,.0f} s; "
+        f"{figures.heartbeats} heartbeats, {figures.usage_records:,} usage records"
+    )
+    table.add_column("")
+    table.add_column("% of a core", justify="right")
+    table.add_row("the agent", f"{figures.agent_ppm * 100 / PPM:.2f}")
+    table.add_row(f"its {figures.keepers:,} keepers", f"{figures.keepers_ppm * 100 / PPM:.2f}")
+    return table

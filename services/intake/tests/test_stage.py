@@ -22,6 +22,7 @@ def intakes(make_intakes: Make) -> Any:
 
 
 def test_one_hundred_submissions_of_one_job_leave_one_queue_entry(intakes: Any) -> None:
+    """O19 as far as intake goes."""
     for attempt in range(100):
         intakes.submit("ann", "j1", event_id=f"e{attempt}")
         if attempt % 10 == 9:

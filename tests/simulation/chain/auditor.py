@@ -11,6 +11,7 @@ from services.billing.tests.charge_audit import faults
 from tests.simulation.chain.scenario import Scenario
 from tests.simulation.chain.world import MINUTE_MS, Restart, World, decoded
 from walras_contracts.capacity import NodePublished, NodeState
+from walras_contracts.demand import Drainability
 from walras_contracts.drains import VacateRequested, VacateWithdrawn
 from walras_contracts.event import Event
 from walras_contracts.work import (
@@ -19,6 +20,7 @@ from walras_contracts.work import (
     JobState,
     JobStatusChanged,
     LeaseGranted,
+    LeaseOutcome,
     LeaseState,
     LeaseStatusChanged,
     UsageMetered,
@@ -55,6 +57,8 @@ class Auditor:
         self.finished: dict[str, int] = defaultdict(int)
         self.run: dict[str, int | None] = {}
         self.left: dict[str, int | None] = {}
+        self.begun_anew: set[str] = set()
+        """Leases whose job left and had saved nothing: what it ran in them is lost."""
         self.usage: dict[str, list[UsageMetered]] = defaultdict(list)
         self._seen: dict[str, dict[int, int]] = defaultdict(dict)
         self._freed: list[LeaseStatusChanged] = []
@@ -105,6 +109,11 @@ class Auditor:
         for device in held.parts[status.node].devices:
             del self.owner[status.node, device]
         self.left[f"{status.team}/{status.job}"] = status.remaining_run_ms
+        grant = held.parts[status.node]
+        saves = grant.drainability is Drainability.CHECKPOINT
+        if status.outcome is not LeaseOutcome.FINISHED and not saves:
+            self.begun_anew.add(status.lease)
+            assert status.remaining_run_ms == grant.remaining_run_ms
         if not held.open:
             del self.leases[status.lease]
 
@@ -182,7 +191,7 @@ class Auditor:
             assert usage.pool == pool, f"{usage.team} is in {pool}, metered in {usage.pool}"
 
     def check_usage(self) -> None:
-        """Sequences are dense; a job's time is metered once, and none of it is lost."""
+        """Sequences are dense; a job's time is metered once; what was not lost adds up."""
         sources: dict[str, list[int]] = defaultdict(list)
         for key, metered in self.usage.items():
             by_lease: dict[str, dict[str, list[tuple[int, int]]]] = defaultdict(
@@ -194,20 +203,22 @@ class Auditor:
                 assert usage.end_ms - usage.start_ms <= MINUTE_MS
                 assert usage.start_ms // 300_000 == (usage.end_ms - 1) // 300_000
             intervals = []
-            for nodes in by_lease.values():
+            kept_ms = 0
+            for lease, nodes in by_lease.items():
                 first, *others = nodes.values()
                 assert all(other == first for other in others)
                 intervals += first
+                if lease not in self.begun_anew:
+                    kept_ms += sum(end - start for start, end in first)
             intervals.sort()
             for before, after in pairwise(intervals):
                 assert before[1] <= after[0], f"{key} is metered twice"
             expected = self.run[key]
             running = any(f"{h.team}/{h.job}" == key for h in self.leases.values())
             if expected is not None and not running:
-                total = sum(end - start for start, end in intervals)
                 left = self.left[key]
                 assert left is not None
-                assert total + left == expected, f"{key} ran {total}, {left} left of {expected}"
+                assert kept_ms + left == expected, f"{key} ran {kept_ms}, {left} left of {expected}"
         for source, numbers in sources.items():
             assert sorted(numbers) == list(range(len(numbers))), f"{source} has holes"
         for key, count in self.finished.items():

@@ -1,13 +1,13 @@
 """Entry point of the drain service."""
 
 from walras_drain.settings import Settings
-from walras_drain.wiring import build
-from walras_runtime.service import service_main
+from walras_drain.wiring import serve
+from walras_runtime.service import process_main
 
 
 def main() -> None:
     """Run the service until a signal."""
-    service_main(Settings, build)
+    process_main(Settings, serve)
 
 
 if __name__ == "__main__":
