@@ -28,7 +28,7 @@ def parsers(named: str | None = None) -> dict[str, argparse.ArgumentParser]:
 def test_every_command_of_the_table_has_a_parser_that_says_what_runs_it() -> None:
     found = parsers()
     assert list(found) == command_names()
-    assert len(found) == len(COMMANDS) == 24
+    assert len(found) == len(COMMANDS) == 25
     for name, parser in found.items():
         assert callable(parser.get_default("run")), name
 

@@ -9,6 +9,7 @@ from importlib import import_module
 
 COMMANDS = (
     ("walras.demo_command", "add_demo_parser"),
+    ("walras.demo_nodes_command", "add_demo_nodes_parser"),
     ("walras.clear_command", "add_clear_parser"),
     ("walras.clear_command", "add_verify_parser"),
     ("walras.explain_command", "add_explain_parser"),
@@ -39,7 +40,19 @@ EXIT_NOBODY_READS = 141
 
 def command_names() -> list[str]:
     """Return the commands in the order of the help."""
-    return [add.removeprefix("add_").removesuffix("_parser") for _, add in COMMANDS]
+    names = (add.removeprefix("add_").removesuffix("_parser") for _, add in COMMANDS)
+    return [name.replace("_", "-") for name in names]
+
+
+class _CommandHelp(argparse.HelpFormatter):
+    """Leaves room for the longest command, so that each stands on one line with what it does.
+
+    The formatter itself forgets how far commands are indented.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = 2 * self._indent_increment + max(map(len, command_names()))
 
 
 def build_parser(named: str | None = None) -> argparse.ArgumentParser:
@@ -52,7 +65,9 @@ def build_parser(named: str | None = None) -> argparse.ArgumentParser:
         other text, or None, gives all of them.
     """
     parser = argparse.ArgumentParser(
-        prog="walras", description="An open market for accelerator quota."
+        prog="walras",
+        description="An open market for accelerator quota.",
+        formatter_class=_CommandHelp,
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     names = command_names()
