@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,15 @@ from typing import NoReturn
 
 import pytest
 
+import walras.demo_command
+from walras.__main__ import main
 from walras.demo.fresh import LogNotEmptyError, expect_no_topics, remove_results
+from walras.demo.policies import Policies
 from walras.demo.run import DemoOptions, run_demo
-from walras.demo_command import SCENARIO, default_scenario
+from walras.demo_command import SCENARIO, default_scenario, summary
+from walras.report import build_report
+from walras.report.testing import CONTEXT, tiny_log
+from walras_contracts.accounts import Rounding
 from walras_contracts.topics import load_topics
 from walras_launcher import LauncherError
 from walras_launcher.pytest_plugin import OwnBroker
@@ -54,6 +61,54 @@ def test_a_scenario_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> 
     assert done.returncode == 2
     assert (
         done.stderr == "walras demo: there is no file none.toml; name a scenario with --scenario\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--rounding", "upwards"), "invalid choice: 'upwards'"),
+        (("--retention-gap-ppm", "-1"), "must lie in 0 … 1000000000, is '-1'"),
+        (("--retention-gap-ppm", "1000000001"), "must lie in 0 … 1000000000"),
+        (("--retention-gap-ppm", "1e5"), "must lie in 0 … 1000000000, is '1e5'"),
+    ],
+)
+def test_policies_that_are_none_are_refused(
+    words: tuple[str, str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(["demo", *words])
+    assert refused.value.code == 2
+    assert why in capsys.readouterr().err
+
+
+def test_the_policies_of_the_command_line_are_those_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[DemoOptions] = []
+
+    def refuse(options: DemoOptions, _: object) -> NoReturn:
+        asked.append(options)
+        raise LogNotEmptyError("stop here")
+
+    monkeypatch.setattr(walras.demo_command, "run_demo", refuse)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    policies = ("--rounding", "reserve", "--retention-gap-ppm", "0")
+    for words in (policies, ()):
+        with pytest.raises(SystemExit):
+            main(["demo", "--out", str(tmp_path), *words])
+    assert [options.policies for options in asked] == [Policies(Rounding.RESERVE, 0), Policies()]
+
+
+def test_the_summary_tells_placement_and_drains() -> None:
+    report = build_report(CONTEXT, tiny_log())
+    lines = summary({**report, "run": {"replay_seconds": 3}})
+    assert lines[2] == (
+        "placement: 4 starts, 2 preemptions, 270 accelerator-seconds of theirs unsaved, 16.7 % of "
+        "the bought quota unspent, longest wait of a gang with quota 1 min"
+    )
+    assert lines[3] == (
+        "drains: 4 begun, 2 freed in p50 10 s, p99 10 s of 5 s, 3 held up by the guardrail"
     )
 
 

@@ -64,6 +64,14 @@ def test_a_waiting_job_tells_reason_needed_available_short_by_and_cycle() -> Non
     assert "cycle 7" in page_lines(view, jobs)[1]
 
 
+def test_the_cycle_is_the_one_that_placement_names_whatever_prices_are_there() -> None:
+    waits = status(reason="waiting_for_quota", needed_macc=8000, available_macc=2500, cycle=3)
+    view, jobs = one(log_of(prices(7, NOW_MS - 30_000, p=1), queued(), waits))
+    assert view.cycle == 3
+    waiting = jobs_document(jobs)["jobs"][0]["waiting"]
+    assert (waiting["cycle"], waiting["short_by_macc"]) == (3, 5500)
+
+
 @pytest.mark.parametrize("reason", list(WaitReason))
 def test_every_reason_to_wait_has_words_of_its_own(reason: WaitReason) -> None:
     view, _ = one(log_of(queued(), status(reason=reason.value, needed_macc=1000)))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from walras.billing_log.amounts import half_even
 from walras.report import LogRecord, ReportError, build_report, context_of
+from walras.report.page import page
 from walras.report.series import Bins, nearest_rank
 from walras.report.testing import CONTEXT, START, S, tiny_log
 from walras.scenario import load_scenario
@@ -38,7 +39,7 @@ def test_events_are_counted_per_topic_and_type(report: dict[str, Any]) -> None:
         "tombstones": 0,
         "barriers": 6,
     }
-    assert report["events"]["vacate"]["events"] == 1
+    assert report["events"]["vacate"]["events"] == 6
     assert report["events"]["job.status"]["tombstones"] == 1
     assert report["events"]["quotas"] == {
         "events": 3,
@@ -185,6 +186,7 @@ def test_cycles_are_dense_until_one_is_missing_or_doubled(report: dict[str, Any]
         "last": 2,
         "missing": 0,
         "doubled": 0,
+        "released": {},
         "states": {"cleared": 3},
     }
     log = tiny_log()
@@ -195,6 +197,18 @@ def test_cycles_are_dense_until_one_is_missing_or_doubled(report: dict[str, Any]
     log["cycles"] += [log["cycles"][0]]
     twice = build_report(CONTEXT, log)["cycles"]
     assert (twice["dense"], twice["markets"]["m"]["doubled"]) == (False, 1)
+
+
+def test_demand_that_was_cut_is_counted_by_what_was_left_of_it() -> None:
+    log = tiny_log()
+    for cycle, extents in ((1, ("running",)), (2, ("whole_jobs", "running"))):
+        number = next(i for i, r in enumerate(log["cycles"]) if r.key == f"m/{cycle}")
+        cuts = ",".join(f'{{"extent":"{extent}"}}' for extent in extents)
+        value = f'{{"cycle":{cycle},"released":[{cuts}]}}'.encode()
+        log["cycles"][number] = replace(log["cycles"][number], value=value)
+    report = build_report(CONTEXT, log)
+    assert report["cycles"]["markets"]["m"]["released"] == {"running": 2, "whole_jobs": 1}
+    assert "Demand cut by rounding release: m: 2 to running; m: 1 to whole jobs." in page(report)
 
 
 def test_the_report_is_a_function_of_the_log(report: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ SECTIONS = (
     "queue",
     "waits",
     "fairness",
+    "placement",
     "money",
     "teams",
     "digests",
@@ -107,7 +108,7 @@ def test_what_comes_from_outside_is_escaped(report: dict[str, Any]) -> None:
 def test_no_drawn_number_is_broken(report: dict[str, Any]) -> None:
     html = page(report)
     assert not re.search(r'="[^"]*(nan|inf|None)[^"]*"', html)
-    assert html.count("<svg") == 1 + 1 + 1 + 2 + 2 + 2 + len(report["money"]["teams"]) == 11
+    assert html.count("<svg") == 1 + 1 + 1 + 2 + 2 + 2 + 1 + len(report["money"]["teams"]) == 12
 
 
 def test_a_log_in_which_nothing_happened_still_makes_a_page() -> None:

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,10 +11,16 @@ from aiokafka.errors import KafkaError
 
 from walras.demo.driver import ReplayStalledError
 from walras.demo.fresh import LogNotEmptyError
+from walras.demo.policies import Policies
 from walras.demo.run import DemoOptions, run_demo
+from walras.interrupts import take_interrupts
 from walras.processes import ProcessError
+from walras.report import words
+from walras.report.placement_section import accelerator_seconds, seconds
 from walras.report.records import ReportError
 from walras.scenario import ScenarioError
+from walras_contracts.accounts import Rounding
+from walras_contracts.quantities import PPM
 from walras_launcher import LauncherError
 from walras_runtime.errors import BrokerUnavailableError, TopicMismatchError
 
@@ -24,6 +29,7 @@ BROKEN = (
     *(TopicMismatchError, BrokerUnavailableError, KafkaError),
 )
 SCENARIO = Path("scenarios/itp_week.toml")
+GAP_PPM_MAX = 1000 * PPM
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
@@ -53,16 +59,33 @@ def add_demo_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentPar
         default=default_scenario(),
         help=f"scenario file ({SCENARIO} of the checkout)",
     )
+    parser.add_argument(
+        "--rounding",
+        choices=[rounding.value for rounding in Rounding],
+        help="how whole jobs use divisible quota, in every market (what the scenario says)",
+    )
+    parser.add_argument(
+        "--retention-gap-ppm",
+        type=_gap_ppm,
+        metavar="PPM",
+        help="by how much a running job's limit counts as raised within its minimum run time; "
+        "0: no retention (what the scenario says)",
+    )
     parser.add_argument("--no-board", action="store_true", help="plain lines, no live board")
     parser.add_argument("--json", action="store_true", help="print the report on stdout at the end")
     parser.set_defaults(run=run_demo_command)
 
 
+def _gap_ppm(text: str) -> int:
+    gap_ppm = int(text) if text.isascii() and text.isdigit() else -1
+    if not 0 <= gap_ppm <= GAP_PPM_MAX:
+        raise argparse.ArgumentTypeError(f"must lie in 0 … {GAP_PPM_MAX}, is {text!r}")
+    return gap_ppm
+
+
 def run_demo_command(arguments: argparse.Namespace) -> int:
-    """Run the demo; 0 the report is written, 1 the run broke, 2 it cannot be run as asked."""
-    # Also where a shell started this in the background, with the signal ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    """Run the demo; 0 it is reported, 1 it broke, 2 it cannot be run as asked, 130 interrupted."""
+    take_interrupts()
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
@@ -78,6 +101,10 @@ def run_demo_command(arguments: argparse.Namespace) -> int:
                 hours=arguments.hours,
                 seed=arguments.seed,
                 board=not arguments.no_board,
+                policies=Policies(
+                    Rounding(arguments.rounding) if arguments.rounding else None,
+                    arguments.retention_gap_ppm,
+                ),
             ),
             say,
         )
@@ -110,5 +137,27 @@ def summary(report: Mapping[str, Any]) -> list[str]:
     return [
         f"{report['hours']} h of market time in {seconds} s: {cycles} cycles, {done}",
         f"occupancy {occupancy}, median wait {waited}, tick to committed quotas {commit}",
+        *_placement_summary(report),
         *(f"digest of {topic}: {digest}" for topic, digest in report["digests"].items()),
     ]
+
+
+def _placement_summary(report: Mapping[str, Any]) -> list[str]:
+    total, drains = report["placement"]["total"], report["drains"]
+    preempted = report["placement"]["leases"]["preempted"]
+    unsaved = accelerator_seconds(preempted["unsaved_macc_ms"])
+    wasted = words.percent(total["unspent_share_ppm"])
+    gang = words.duration(total["gang_wait_most_ms"])
+    took, allowed = drains["time_to_free_ms"], drains["time_allowed_ms"]
+    freed = drains["ended"].get("freed", 0)
+    placed = (
+        f"placement: {report['placement']['waits']['starts']} starts, {preempted['leases']} "
+        f"preemptions, {unsaved} accelerator-seconds of theirs unsaved, {wasted} of the bought "
+        f"quota unspent, longest wait of a gang with quota {gang}"
+    )
+    drained = (
+        f"drains: {drains['begun']} begun, {freed} freed in p50 {seconds(took['p50'])}, "
+        f"p99 {seconds(took['p99'])} of {seconds(allowed['p50'])}, "
+        f"{drains['caps']['sessions_held_up']} held up by the guardrail"
+    )
+    return [placed, drained]

@@ -13,7 +13,9 @@ from walras.demo.driver import ReplayDriver
 from walras.demo.feed import BoardFeed
 from walras.demo.fresh import LOGS, expect_no_topics, remove_results
 from walras.demo.log_records import stream_topic
+from walras.demo.policies import AS_IN_THE_SCENARIO, Policies, with_policies
 from walras.demo.services import replay_services
+from walras.interrupts import handlers_kept, not_to_be_interrupted
 from walras.processes import Supervisor
 from walras.report.build import build_report
 from walras.report.context import context_of
@@ -41,7 +43,10 @@ REPORTED = (
     "leases",
     "vacate",
     "job.status",
+    "placement.figures",
     "lease.status",
+    "drain.requests",
+    "drain.sessions",
     "drain.status",
     "usage",
     "charges",
@@ -70,10 +75,10 @@ class Running:
 class DemoOptions:
     """What to replay, and where the report goes.
 
-    ``replicas`` gives single leaders hot standbys. The rest is for tests: ``disturb`` runs beside
-    the replay, ``inspect`` after it while all still runs; ``copies`` tells each event so often;
-    ``own_servers`` passes over servers that run already, ``broker`` opens another broker, and
-    without ``reported`` nothing is read for a report.
+    ``policies`` change terms of the scenario; ``replicas`` gives single leaders hot standbys. The
+    rest is for tests: ``disturb`` runs beside the replay, ``inspect`` after it while all still
+    runs; ``copies`` tells each event so often; ``own_servers`` passes over servers that run
+    already, ``broker`` opens another broker, and without ``reported`` nothing is read for a report.
     """
 
     scenario: Path
@@ -81,6 +86,7 @@ class DemoOptions:
     hours: int = 24
     seed: int = 1
     board: bool = True
+    policies: Policies = AS_IN_THE_SCENARIO
     replicas: dict[str, int] = field(default_factory=dict)
     without: frozenset[str] = frozenset()
     disturb: Callable[[Running], Coroutine[Any, Any, None]] | None = None
@@ -109,9 +115,11 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
     """
     started = time.monotonic()
     say(f"loading {options.scenario.name}: {options.hours} h, seed {options.seed}")
-    replay = load_window(load_scenario(options.scenario), options.hours, options.seed)
+    window = load_window(load_scenario(options.scenario), options.hours, options.seed)
+    replay = with_policies(window, options.policies)
     remove_results(options.out)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(handlers_kept())
         views_port = stack.enter_context(PortReservation()).port
         supervisor = Supervisor(
             replay_services(
@@ -128,6 +136,7 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
             options.out / LOGS,
         )
         stack.callback(supervisor.stop)
+        stack.callback(not_to_be_interrupted)
         # The services import what they need while the broker starts.
         supervisor.prepare()
         say("starting Apache Kafka and Redis (the first time this takes about 20 s)")
@@ -137,6 +146,7 @@ def run_demo(options: DemoOptions, say: Say) -> dict[str, Any]:
         redis = stack.enter_context(open_redis(own=options.own_servers))
         # Last in, first out: the services end while their broker still answers.
         stack.callback(supervisor.stop)
+        stack.callback(not_to_be_interrupted)
         say(f"{broker.describe()}; {redis.describe()}")
         running = Running(broker, redis, supervisor, replay)
         return asyncio.run(_replay(options, running, views_port, say, started))

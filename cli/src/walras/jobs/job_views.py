@@ -91,9 +91,7 @@ class JobView:
     @property
     def short_by_macc(self) -> int:
         """What it lacks of what it needs, while it waits."""
-        if self.status is None:
-            return 0
-        return max(0, self.status.needed_macc - self.status.available_macc)
+        return 0 if self.status is None else self.status.short_by_macc
 
     @property
     def limit_micro(self) -> int | None:

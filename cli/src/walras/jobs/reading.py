@@ -151,8 +151,11 @@ def _last_sessions(items: Iterable[Item]) -> dict[str, DrainSessionChanged]:
 def _put_prices(log: Log, views: list[JobView], most: int | None) -> None:
     """Give jobs the prices of their types, and the cycle in which it was said why they wait."""
     with_entry = [view for view in views if view.queued is not None]
+    # Records of before the cycle was in them.
     said_ms = [
-        view.status.changed_ms for view in views if view.is_pending and view.status is not None
+        view.status.changed_ms
+        for view in views
+        if view.is_pending and view.status is not None and view.status.cycle is None
     ]
     types = {kind for view in with_entry for kind in _types(view)}
     if not types:
@@ -162,7 +165,8 @@ def _put_prices(log: Log, views: list[JobView], most: int | None) -> None:
     for view in with_entry:
         view.prices = _prices(view, board)
         if view.is_pending and view.status is not None:
-            view.cycle = board.cycle_at(view.status.changed_ms)
+            said = view.status.cycle
+            view.cycle = board.cycle_at(view.status.changed_ms) if said is None else said
 
 
 def _types(view: JobView) -> list[str]:

@@ -1,14 +1,16 @@
 """report.json: every figure of a run, computed from its log in one pass per topic."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from walras.report.counts import Tally
 from walras.report.cycles import CycleBook
-from walras.report.digests import DEFINITION
+from walras.report.definitions import DEFINITIONS
+from walras.report.drains import DrainBook
 from walras.report.job_costs import CostBook
 from walras.report.jobs import JobBook
+from walras.report.leases import LeaseBook
 from walras.report.ledger import LedgerBook
+from walras.report.placement import PlacementBook
 from walras.report.prices import PriceBook, SupplyBook
 from walras.report.records import ReportError, RunContext, Topics
 from walras.report.series import Bins, percentiles, ratio_ppm
@@ -20,42 +22,8 @@ FORMAT = "walras.report.v1"
 NEEDED = (
     *("supply", "prices", "cycles", "quotas", "demand", "job.status", "usage", "balances"),
     *("ledger", "charges"),
+    *("placement.figures", "leases", "vacate", "lease.status", "drain.status", "drain.sessions"),
 )
-
-DEFINITIONS: Mapping[str, str] = {
-    "digests": DEFINITION,
-    "tick_to_commit": (
-        "wall-clock time at which the transaction with the quotas of barrier n was committed, "
-        "minus the earliest timestamp of barrier n in the demand topic, which is when the replay "
-        "driver sent it, by its own clock (not when the broker had it); over all barriers that "
-        "have both. The commit time of n stands in a header of barrier n + 1. hops_ms: the same "
-        "for the topics that follow one another in a cycle; fleet.done closes it. backward: how "
-        "many barriers of each topic have a commit before their tick, because a clock was set; "
-        "they are in no percentile."
-    ),
-    "occupancy": "leased / supplied accelerator-time, from usage and supply records",
-    "opportunistic_share": "leased time at price 0 on what nobody bought / leased time",
-    "wait_to_first_start": (
-        "time a job had spent pending when it first started; jobs that never started are reported "
-        "apart. Percentiles are nearest-rank."
-    ),
-    "price_ratio": (
-        "f: mean price a team paid per accelerator-hour / mean price all teams paid; opportunistic "
-        "and unbilled use is left out of both. Prices paid are the pool prices in force, at most "
-        "the job's limit."
-    ),
-    "share_ratio": "share of all leased time / share of all income; 1 = use follows income",
-    "money": (
-        "income, spent, wallet and expired are billing's figures at the last settlement; rated is "
-        "computed here from usage and prices up to the end of the window."
-    ),
-    "money_over_time": (
-        "income, spent and wallet are running totals of the ledger's entries at the end of each "
-        "interval, as settled; credits and what expired move the wallet too. largest_jobs: the ten "
-        "jobs of a team that cost most, by charge lines, corrections and credits to the end of the "
-        "log."
-    ),
-}
 
 
 def build_report(context: RunContext, topics: Topics) -> dict[str, Any]:
@@ -92,6 +60,13 @@ def build_report(context: RunContext, topics: Topics) -> dict[str, Any]:
     ledger, costs = LedgerBook(bins), CostBook()
     ledger.fold(tally.read("ledger", topics["ledger"]))
     costs.fold(tally.read("charges", topics["charges"]))
+    placement, leases, drains = PlacementBook(bins), LeaseBook(), DrainBook(end_ms)
+    placement.fold(tally.read("placement.figures", topics["placement.figures"]))
+    leases.fold_grants(tally.read("leases", topics["leases"]))
+    leases.fold_vacates(tally.read("vacate", topics["vacate"]))
+    leases.fold_status(tally.read("lease.status", topics["lease.status"]))
+    drains.fold_status(tally.read("drain.status", topics["drain.status"]))
+    drains.fold_sessions(tally.read("drain.sessions", topics["drain.sessions"]))
     for topic in sorted(topics.keys() - set(NEEDED)):
         tally.count(topic, topics[topic])
     rows = team_rows(context.pool_of_team, balances, usage.teams, jobs)
@@ -122,6 +97,12 @@ def build_report(context: RunContext, topics: Topics) -> dict[str, Any]:
         "occupancy": _occupancy(supply, cycles, usage, bins),
         "prices": prices.report(bins),
         "jobs": jobs.report(),
+        "placement": {
+            **placement.report(),
+            "leases": leases.report(),
+            "waits": jobs.wait_report(),
+        },
+        "drains": drains.report(),
         "settled_until_ms": balances.settled_ms(),
         "fairness": fairness(rows, usage.teams),
         "teams": rows,
@@ -146,6 +127,7 @@ def _scenario(context: RunContext) -> dict[str, Any]:
         "trace": dict(context.trace),
         "trace_facts": dict(context.trace_facts),
         "devices_by_type": dict(context.devices_by_type),
+        "policies": dict(context.policies),
     }
 
 

@@ -1,9 +1,10 @@
 """From a replay to what its report says about it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from walras.report.records import RunContext
 from walras.trace import Replay
+from walras_contracts.accounts import AccountsRequested, MarketDocument, PlatformDocument
 
 
 def context_of(replay: Replay, run: Mapping[str, str | int] | None = None) -> RunContext:
@@ -49,5 +50,25 @@ def context_of(replay: Replay, run: Mapping[str, str | int] | None = None) -> Ru
         },
         devices_by_type=facts.devices_by_type,
         pool_of_team={team.team: pool.pool for pool in scenario.pools for team in pool.teams},
+        policies=policies_of(replay.accounts),
         run=run or {},
     )
+
+
+def policies_of(accounts: Iterable[AccountsRequested]) -> dict[str, str | int]:
+    """Return the rounding of each market and the retention gap that accounts ask for.
+
+    Markets that agree are told together, as ``rounding``.
+    """
+    found: dict[str, str | int] = {}
+    roundings: dict[str, str] = {}
+    for request in accounts:
+        document = request.document
+        if isinstance(document, PlatformDocument):
+            found["retention_gap_ppm"] = document.retention_gap_ppm
+        elif isinstance(document, MarketDocument):
+            roundings[document.market] = document.rounding.value
+    names = sorted(set(roundings.values()))
+    if len(names) == 1:
+        return {"rounding": names[0], **found}
+    return {**{f"rounding of {m}": roundings[m] for m in sorted(roundings)}, **found}

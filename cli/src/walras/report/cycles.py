@@ -9,6 +9,9 @@ from walras.report.records import LogRecord
 from walras.report.series import Bins
 from walras_contracts.market import CycleRecorded, CycleSummarised
 
+_RELEASED = b'"released":[{'
+"""In a cycle record in which the demand of some team was cut."""
+
 
 @dataclass(slots=True)
 class CycleBook:
@@ -18,14 +21,19 @@ class CycleBook:
     states: dict[str, Counter[str]] = field(default_factory=dict)
     demand: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """(market time, demand in macc) of each summary."""
+    released: dict[str, Counter[str]] = field(default_factory=dict)
+    """How often a team's demand was cut (rounding ``release``), by what was left of it."""
     last_time_ms: int | None = None
 
     def fold(self, records: Iterable[LogRecord]) -> None:
-        """Take the records of ``cycles``; the big ones are counted by their key alone."""
+        """Take the records of ``cycles``; the big ones are read only where demand was cut."""
         for record in records:
             if record.type == CycleRecorded.TYPE:
                 market, _, number = record.key.rpartition("/")
                 self.recorded.setdefault(market, Counter())[int(number)] += 1
+                if _RELEASED in (record.value or b""):
+                    extents = (cut["extent"] for cut in record.body()["released"])
+                    self.released.setdefault(market, Counter()).update(extents)
             elif record.type == CycleSummarised.TYPE:
                 body = record.body()
                 market, time_ms = body["market"], body["market_time_ms"]
@@ -49,6 +57,7 @@ class CycleBook:
                 "last": last,
                 "missing": last - first + 1 - len(numbers),
                 "doubled": sum(1 for count in numbers.values() if count > 1),
+                "released": dict(sorted(self.released.get(market, Counter()).items())),
                 "states": dict(sorted(self.states.get(market, Counter()).items())),
             }
         return {

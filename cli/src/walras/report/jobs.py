@@ -1,13 +1,14 @@
 """What became of jobs: waits, ends, the queue over time."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 from walras.report.records import LogRecord, ReportError
 from walras.report.series import Bins, percentiles
+from walras.report.waiting import WaitBook
 from walras_contracts.demand import JobSubmitted
 from walras_contracts.work import JobState
 
@@ -22,6 +23,7 @@ class JobCourse:
     waited_ms: int
     changed_ms: int
     started: bool
+    reason: str
 
 
 @dataclass(slots=True)
@@ -36,9 +38,9 @@ class JobBook:
     first_waits_ms: dict[str, list[int]] = field(default_factory=dict)
     """By team, the time each job had waited when it first started."""
     reasons: Counter[str] = field(default_factory=Counter)
+    waits: WaitBook = field(default_factory=WaitBook)
     _jobs_delta: list[int] = field(default_factory=list)
     _macc_delta: list[int] = field(default_factory=list)
-    _most_waiting: int = 0
 
     def __post_init__(self) -> None:
         """Size the bins."""
@@ -71,12 +73,33 @@ class JobBook:
                 self._move(key, body["changed_ms"], 1 if is_pending else -1)
             if is_pending and body["reason"]:
                 self.reasons[body["reason"]] += 1
+            size_macc = self.sizes_macc.get(key, 0)
+            if course is not None and was_pending:
+                self._waited(key, course, body["changed_ms"])
+            if state == JobState.RUNNING and (course is None or was_pending):
+                self.waits.started(key, body["waited_ms"], size_macc)
+            if course is None or course.state != state:
+                self.waits.ended(state, body["waited_ms"])
             started = course is not None and course.started
             if state == JobState.RUNNING and not started:
                 self.first_waits_ms.setdefault(body["team"], []).append(body["waited_ms"])
                 started = True
             self.teams.setdefault(key, body["team"])
-            self.courses[key] = JobCourse(state, body["waited_ms"], body["changed_ms"], started)
+            self.courses[key] = JobCourse(
+                state, body["waited_ms"], body["changed_ms"], started, body["reason"]
+            )
+
+    def _waited(self, key: str, course: JobCourse, until_ms: int) -> None:
+        """Count the time that a pending job waited for one reason, inside the window."""
+        length_ms = min(until_ms, self.bins.end_ms) - course.changed_ms
+        self.waits.waited(course.reason, length_ms, self.sizes_macc.get(key, 0))
+
+    def wait_report(self) -> Mapping[str, Any]:
+        """Return what jobs waited, for what; call it once, at the end."""
+        for key, course in self.courses.items():
+            if course.state == JobState.PENDING:
+                self._waited(key, course, self.bins.end_ms)
+        return self.waits.report()
 
     def _move(self, key: str, changed_ms: int, step: int) -> None:
         if changed_ms >= self.bins.end_ms:

@@ -6,6 +6,7 @@ from typing import Any
 
 from walras.report import words
 from walras.report.money import money_section
+from walras.report.placement_section import placement_section
 from walras.report.sections import chart_sections
 from walras.report.style import CSS
 from walras.report.tables import table_sections
@@ -28,6 +29,7 @@ def page(report: Mapping[str, Any]) -> str:
             subtitle,
             _cards(report),
             *chart_sections(report),
+            placement_section(report),
             money_section(report),
             *table_sections(report),
         ]

@@ -90,4 +90,6 @@ class RunContext:
     trace_facts: Mapping[str, int]
     devices_by_type: Mapping[str, int]
     pool_of_team: Mapping[str, str]
+    policies: Mapping[str, str | int] = field(default_factory=dict)
+    """Of rounding and retention, as the accounts of the replay ask for them."""
     run: Mapping[str, str | int] = field(default_factory=dict)

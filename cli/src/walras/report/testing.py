@@ -1,13 +1,10 @@
 """A log small enough to compute every figure of its report by hand; for tests only."""
 
-import json
-from typing import Any
+from walras.report.records import RunContext
+from walras.report.testing_log import START, Log, LogMaker, S
+from walras.report.testing_placement import put_placement
 
-from walras.report.records import LogRecord, RunContext
-
-START = 1_616_544_000_000
-S = 1000
-Log = dict[str, list[LogRecord]]
+__all__ = ["CONTEXT", "START", "Log", "LogMaker", "S", "tiny_log"]
 
 CONTEXT = RunContext(
     scenario="tiny",
@@ -24,46 +21,6 @@ CONTEXT = RunContext(
     devices_by_type={"m": 10},
     pool_of_team={"a": "k1", "b": "k2", "c": "k2"},
 )
-
-
-class LogMaker:
-    """Appends records with offsets, as a broker would."""
-
-    def __init__(self) -> None:
-        self.topics: Log = {}
-
-    def put(
-        self,
-        topic: str,
-        kind: str,
-        key: str,
-        body: dict[str, Any] | bytes | None,
-        *,
-        partition: int = 0,
-        stamp_ms: int = 0,
-        headers: dict[str, bytes] | None = None,
-    ) -> None:
-        """Append a record."""
-        records = self.topics.setdefault(topic, [])
-        value = json.dumps(body).encode() if isinstance(body, dict) else body
-        offset = sum(record.partition == partition for record in records)
-        records.append(
-            LogRecord(topic, partition, offset, stamp_ms, key, kind, value, headers or {})
-        )
-
-    def barrier(
-        self, topic: str, number: int, stamp_ms: int, partition: int = 0, **headers: bytes
-    ) -> None:
-        """Append a barrier."""
-        self.put(
-            topic,
-            "walras.barrier.v1",
-            f"~barrier/{number}",
-            {"barrier": number, "market_time_ms": START + number * 60 * S},
-            partition=partition,
-            stamp_ms=stamp_ms,
-            headers=headers,
-        )
 
 
 def _usage(
@@ -288,5 +245,5 @@ def tiny_log() -> Log:
     _market(log)
     _demand_and_jobs(log)
     _work_and_money(log)
-    log.put("vacate", "walras.vacate.requested.v1", "l", {})
+    put_placement(log)
     return log.topics
