@@ -16,6 +16,8 @@ BENCH_ARGS ?=
 SECONDS ?= 300
 EVENTS ?= 200000
 DISTURBANCES ?= 48
+DRAINS ?= 200
+KILLS ?= 40
 FUZZ_ARGS ?=
 
 UV_VERSION := 0.13.9
@@ -43,7 +45,7 @@ space := $(subst ,, )
 TYPE_PATH := $(subst $(space),:,$(strip $(wildcard libs/*/src services/*/src) cli/src deploy/launcher/src))
 GENERATED := schemas docs/dataflow.md README.md
 
-.PHONY: help setup demo test test-long chaos-billing verify fmt lint types imports generated tidy generate bench bench-billing bench-placement bench-clearing fuzz asan cov-pyx up down doctor clean distclean
+.PHONY: help setup demo demo-nodes test test-long chaos-billing chaos-drains verify fmt lint types imports generated tidy generate bench bench-billing bench-placement compare-policies bench-clearing fuzz asan cov-pyx up down doctor clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,20 +95,25 @@ $(BROKER): $(LAUNCHER) | $(ENVIRONMENT)
 demo: setup ## replay a real cluster trace through the market: HOURS=24 SEED=1 OUT=out/demo
 	@$(RUN) walras demo --hours $(HOURS) --seed $(SEED) --out $(OUT)
 
-# Both phases of a test target, files spread over two cores; $(1) narrows the two selections. A phase in which
-# PYTEST_ARGS selects nothing is passed over, but not both. JUNIT_DIR is a folder for one JUnit report a phase.
+demo-nodes: OUT = out/demo-nodes
+demo-nodes: setup ## three agents, real training processes, a price spike, a drain: OUT=out/demo-nodes
+	@$(RUN) walras demo-nodes --out $(OUT)
+
+# Both phases of a test target, files spread over two processes, or three where they wait for brokers; $(1) narrows
+# the two selections. A phase in which PYTEST_ARGS selects nothing is passed over, but not both. JUNIT_DIR is a folder
+# for one JUnit report a phase.
 define two_phases
 @ran=0; \
 phase() { \
   local status=0; \
   echo "$@: $$1"; \
-  $(RUN) python -m pytest -n 2 --dist loadfile -m "$$2" $(if $(JUNIT_DIR),--junitxml=$(JUNIT_DIR)/$$3.xml) $(PYTEST_ARGS) || status=$$?; \
+  $(RUN) python -m pytest -n $$4 --dist loadfile -m "$$2" $(if $(JUNIT_DIR),--junitxml=$(JUNIT_DIR)/$$3.xml) $(PYTEST_ARGS) || status=$$?; \
   if [ $$status -eq 0 ]; then ran=1; \
   elif [ $$status -eq $(if $(strip $(PYTEST_ARGS)),5,0) ]; then echo "$@: nothing is selected here"; \
   else exit $$status; fi; \
 }; \
-phase "1 of 2, what needs no broker" "not broker$(1)" without-broker; \
-phase "2 of 2, on real Kafkas and Redis" "broker$(1)" with-broker; \
+phase "1 of 2, what needs no broker" "not broker$(1)" without-broker 2; \
+phase "2 of 2, on real Kafkas and Redis" "broker$(1)" with-broker 3; \
 if [ $$ran -eq 0 ]; then echo "$@: PYTEST_ARGS selects no test at all" >&2; exit 5; fi
 endef
 
@@ -114,12 +121,17 @@ test: setup ## all tests but the slow ones, on a real Kafka and Redis
 	$(call two_phases, and not slow)
 
 test-long: export WALRAS_HYPOTHESIS_PROFILE := $(or $(WALRAS_HYPOTHESIS_PROFILE),long)
+# Forty times as many examples as usual: a test without a bound of its own may take an hour.
+test-long: export PYTEST_TIMEOUT := $(or $(PYTEST_TIMEOUT),3600)
 test-long: setup ## all tests, the exhaustive and the chaos runs too
 	@echo "test-long: the slow ones too; this takes hours"
 	$(call two_phases)
 
 chaos-billing: setup ## billing on a real Kafka while everything around it breaks: SEED=1 EVENTS=200000 DISTURBANCES=48
 	@$(RUN) python -m tests.chaos --seed $(SEED) --events $(EVENTS) --disturbances $(DISTURBANCES)
+
+chaos-drains: setup ## drains of real processes while agents, services and the broker are killed: SEED=1 DRAINS=200 KILLS=40
+	@$(RUN) python -m tests.chaos_drains --seed $(SEED) --drains $(DRAINS) --kills $(KILLS)
 
 # --- checks ---------------------------------------------------------------------------------------
 
@@ -164,8 +176,12 @@ bench: setup ## events per second and barrier-to-quota times, with this machine'
 bench-billing: setup ## billing against its bounds and rivals, about twenty minutes
 	@$(RUN) python -m tests.performance.billing_bench $(BENCH_ARGS)
 
-bench-placement: setup ## placement's plans of a fleet against their bounds, about two minutes
+bench-placement: setup ## plans of a fleet, drains of real jobs, what an agent costs; about eight minutes
 	@$(RUN) python -m tests.performance.placement_bench $(BENCH_ARGS)
+
+compare-policies: OUT = out/policies
+compare-policies: setup ## the trace under each rounding policy, with and without retention: HOURS=24 SEED=1 OUT=out/policies
+	@$(RUN) python -m tests.performance.policy_compare --hours $(HOURS) --seed $(SEED) --out $(OUT)
 
 # --- the clearing core ----------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """`make` and `.ci/run` with a uv of the test's own: what is run, in which order, what counts."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,8 +59,8 @@ def make(tree: Path, *words: str, **variables: str) -> tuple[int, list[str]]:
 
 
 def phases(calls: list[str]) -> list[str]:
-    start = "run --no-sync python -m pytest -n 2 --dist loadfile "
-    return [call.removeprefix(start) for call in calls if call.startswith(start)]
+    start = re.compile(r"run --no-sync python -m pytest -n [23] --dist loadfile ")
+    return [start.sub("", call) for call in calls if start.match(call)]
 
 
 def test_the_environment_is_made_once_and_again_when_the_kernel_is_gone(tree: Path) -> None:

@@ -41,8 +41,6 @@ BROKER_ERRORS: Final = (
     ProducerFailedError,
     BrokerUnavailableError,
     TimeoutError,
-    # aiokafka's answer to every call after its producer was fenced.
-    AssertionError,
 )
 logger = structlog.get_logger("walras")
 

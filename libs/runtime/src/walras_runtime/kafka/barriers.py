@@ -5,16 +5,27 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
+import structlog
+from aiokafka.errors import KafkaError
+
 from walras_contracts.identifiers import partition_of
 from walras_contracts.topics import Topic
+from walras_runtime.errors import ProducerFailedError
 from walras_runtime.kafka.log_reading import read_all
-from walras_runtime.kafka.producing import Row, make_producer, send_rows
+from walras_runtime.kafka.producing import (
+    Row,
+    answered,
+    make_producer,
+    pack_rows,
+    send_batches,
+)
 from walras_runtime.kafka.step_rows import barrier_row
 from walras_runtime.kafka.wire import BarrierMark, barrier_headers, event_headers, parse_message
 from walras_runtime.records import Barrier, Output
 
 WRITE_TIMEOUT_S = 60.0
 """A write that takes longer means a lost broker; the caller decides what then."""
+logger = structlog.get_logger("walras")
 
 
 class BarrierWriter:
@@ -49,10 +60,10 @@ class BarrierWriter:
     async def __aenter__(self) -> Self:
         """Start; with a transactional id this fences any older writer."""
         try:
-            await self._producer.start()
-        except BaseException:
+            await answered(self._producer.start())
+        except BaseException as error:
             # Nobody will call `__aexit__`.
-            await self._producer.stop()
+            await self._stop(error)
             raise
         return self
 
@@ -63,7 +74,16 @@ class BarrierWriter:
         trace: TracebackType | None,
     ) -> None:
         """Stop the producer."""
-        await self._producer.stop()
+        await self._stop(error)
+
+    async def _stop(self, why: BaseException | None) -> None:
+        """Stop the producer; where that fails, ``why`` it was to be stopped is what counts."""
+        try:
+            await answered(self._producer.stop())
+        except (KafkaError, ProducerFailedError) as error:
+            if why is None:
+                raise
+            logger.warning("producer_not_stopped", error=repr(error))
 
     async def last_barrier(self) -> Barrier | None:
         """Return the last barrier written, and take the next epoch after its writer's."""
@@ -81,13 +101,20 @@ class BarrierWriter:
         outputs: Sequence[Output] = (),
         event_ids: Sequence[str] | None = None,
     ) -> None:
-        """Write outputs and then the barrier; returned when the broker has acknowledged all."""
-        rows = self._rows(barrier, outputs, event_ids)
+        """Write outputs and then the barrier; returned when the broker has acknowledged all.
+
+        Raises
+        ------
+        ProducerFailedError
+            Another writer with this id has begun.
+        """
+        batches = pack_rows(self._producer, self._rows(barrier, outputs, event_ids))
         if self._transactional:
-            await self._producer.begin_transaction()
-        futures = await send_rows(self._producer, rows)
+            await answered(self._producer.begin_transaction())
+        futures = await answered(send_batches(self._producer, batches))
         if self._transactional:
-            await asyncio.wait_for(self._producer.commit_transaction(), WRITE_TIMEOUT_S)
+            commit = self._producer.commit_transaction()
+            await answered(asyncio.wait_for(commit, WRITE_TIMEOUT_S))
         await asyncio.wait_for(asyncio.gather(*futures), WRITE_TIMEOUT_S)
 
     def _rows(

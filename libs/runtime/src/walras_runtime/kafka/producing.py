@@ -1,12 +1,12 @@
 """Writing many records at once: batches per partition, inside or outside a transaction."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaProducer
 
-from walras_runtime.errors import InvariantBrokenError
+from walras_runtime.errors import InvariantBrokenError, ProducerFailedError
 from walras_runtime.kafka.wire import Headers
 
 BATCH_BYTES = 1_000_000
@@ -16,6 +16,7 @@ RETRY_BACKOFF_MS = 20
 
 Row = tuple[bytes, bytes | None, Headers]
 Batches = list[tuple[str, int, Any]]
+T = TypeVar("T")
 
 
 def make_producer(
@@ -61,6 +62,22 @@ def pack_rows(producer: AIOKafkaProducer, rows: Mapping[tuple[str, int], Sequenc
         if batch.record_count():
             batches.append((topic, partition, batch))
     return batches
+
+
+async def answered(call: Awaitable[T]) -> T:
+    """Await a call of a producer, whose answer is an AssertionError once its id was fenced.
+
+    An AssertionError of anything else is a mistake of our own; so none is caught elsewhere.
+
+    Raises
+    ------
+    ProducerFailedError
+        The producer takes no more calls.
+    """
+    try:
+        return await call
+    except AssertionError as error:
+        raise ProducerFailedError(f"it takes no more calls: {error!r}") from error
 
 
 async def send_batches(producer: AIOKafkaProducer, batches: Batches) -> list[asyncio.Future[Any]]:
