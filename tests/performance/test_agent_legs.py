@@ -41,7 +41,6 @@ def test_a_quick_run_drains_real_jobs_and_watches_a_real_agent(tmp_path: Path) -
         assert times["p99_ms"] is None
     # A device counts as free on the second of two reads, half a second apart.
     assert drains["agent"]["p50_ms"] >= 500
-    assert drains["log"]["p50_ms"] >= drains["agent"]["p50_ms"]
     assert agent["keepers"] == agent["leases"] == 6
     assert agent["heartbeats"] > 0
     assert 0 < agent["agent_ppm"] < 1_000_000

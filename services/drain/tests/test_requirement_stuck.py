@@ -10,8 +10,9 @@ from prometheus_client import CollectorRegistry
 from walras_drain.handlers import DrainStage
 from walras_drain.settings import Settings
 from walras_drain.stuck import NODES, PARTS, Stuck, passed_ms
-from walras_drain.wiring import Metrics, WatchedStage, build
+from walras_drain.wiring import Metrics, build
 from walras_runtime.memory.runner import MemoryRunner
+from walras_runtime.watched import WatchedStage
 
 INTERVAL_MS = 5_000
 WEEK_S = 7 * 86_400

@@ -15,7 +15,7 @@ from pathlib import Path
 from walras_contracts.drains import DrainCommanded
 from walras_contracts.event import Event
 from walras_contracts.work import LeaseGranted, LeaseStatusChanged
-from walras_node_agent.agent.log_records import Change, table_of
+from walras_node_agent.agent.log_records import Change, Reached, table_of
 from walras_node_agent.agent.outgoing import Outgoing
 from walras_node_agent.agent.settings import AgentSettings
 from walras_node_agent.agent.standing import BEHIND
@@ -63,7 +63,7 @@ async def read(agent: Agent, inbox: Path, stop: asyncio.Event) -> None:
             agent.inbox.put(parsed(line))
         if len(lines) > done:
             done = len(lines)
-            agent.keeping.note_seen({"leases": done})
+            agent.inbox.put(Reached({"leases": done}))
             agent.standing.read_leases(done)
         await asyncio.sleep(POLL_S)
 

@@ -11,6 +11,7 @@ import pytest
 
 from services.node_agent.tests.grants import grant
 from services.node_agent.tests.lives import RULES, command
+from walras_contracts.work import LeaseOutcome
 from walras_node_agent.agent.held_part import HeldPart
 from walras_node_agent.agent.launching import Launch
 from walras_node_agent.agent.node import Node
@@ -134,13 +135,18 @@ def test_a_start_that_was_cut_short_is_decided_though_the_agent_that_decided_it_
         write_document(processes.of("l1") / SPEC, {})
     node = Node("n1", 4, RULES, progress_ms=10_000, offset_ms=0)
     node.grant(grant(), {}, 0)
-    assert node.parts["l1"].life.state is PartState.STARTING
+    states = [node.parts["l1"].life.state]
     devices = SimulatedDevices(tmp_path / "devices", 4)
     looks = Looks(node, processes, devices, read_ms=1, beat_ms=None)
     looks.recover(0)
     for now_ms in range(5):
         looks.look(now_ms)
-    assert node.parts["l1"].life.state is PartState.FREED
+    states.append(node.parts["l1"].life.state)
+    assert states == [PartState.STARTING, PartState.FREED]
+    # An agent that was killed is no failed start of the job's.
+    torn = left == "spec" and turn == b""
+    expected = LeaseOutcome.START_FAILED if torn else LeaseOutcome.LOST
+    assert node.parts["l1"].life.outcome is expected
 
 
 def test_two_reads_of_a_device_are_apart(tmp_path: Path) -> None:

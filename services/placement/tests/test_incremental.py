@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from services.placement.tests.town import Town
+from walras_contracts.accounts import Rounding
 from walras_contracts.work import DrainState
 from walras_placement.decisions import Plan
 from walras_placement.handlers import Planner
@@ -119,6 +120,27 @@ def bounced(bench: Any, kit: Any, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_a_partial_plan_equals_the_whole_one_where_quota_comes_back(kit: Any, seed: int) -> None:
     bounced(kit.bench(planner=twin([])), kit, seed)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_partial_plan_equals_the_whole_one_where_a_job_has_its_turn(kit: Any, seed: int) -> None:
+    draw = random.Random(seed)
+    bench = kit.bench(planner=twin([]))
+    bench.step(kit.rounding("a", Rounding.RELEASE), kit.node("n1", 6), bench.job("s0", 1))
+    bench.step(kit.quota("t1", a=(5, 0, 5)), bench.job("s1", 2), bench.job("gang", 6))
+    turns = 0
+    for number in range(2, 60):
+        given = [bench.job(f"s{number}", draw.randint(1, 3))] if draw.random() < 0.7 else []
+        running = [name for name in sorted(bench.leases) if bench.states()[name] == "running"]
+        given += [e for name in running if draw.random() < 0.2 for e in bench.freed(name)]
+        if draw.random() < 0.2:
+            quota = (draw.randint(3, 6), draw.randint(0, 1), draw.choice((5, 5, 9)))
+            given.append(kit.quota("t1", a=quota))
+        bench.step(*given)
+        turns += bench.state.jobs["t1/gang"].turn_since_step is not None
+        if bench.states()["gang"] == "running":
+            break
+    assert turns > 1, seed
 
 
 @pytest.mark.parametrize("seed", range(12, 20))

@@ -6,8 +6,9 @@ from prometheus_client import CollectorRegistry
 
 from walras_placement.handlers import PlacementStage
 from walras_placement.settings import Settings
-from walras_placement.wiring import Metrics, WatchedStage, build
+from walras_placement.wiring import Metrics, build
 from walras_runtime.memory.runner import MemoryRunner
+from walras_runtime.watched import WatchedStage
 
 
 def test_gauges_follow_the_last_cycle_and_counters_take_each_cycle_once(kit: Any) -> None:

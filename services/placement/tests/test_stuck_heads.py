@@ -8,14 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walras_contracts.accounts import Rounding
-from walras_contracts.placing import STUCK_MAX, StuckHead
-from walras_placement.stuck_heads import (
-    TEAMS_OF_A_POOL,
-    TURN_AFTER_CYCLES,
-    TURN_CYCLES,
-    chosen,
-    has_turn,
-)
+from walras_contracts.placing import STUCK_MAX, STUCK_TEAMS_OF_A_POOL, StuckHead
+from walras_placement.stuck_heads import chosen
+from walras_placement.turns import TURN_AFTER_CYCLES, TURN_CYCLES, has_turn
 
 STUCK_AFTER = 10
 
@@ -101,6 +96,37 @@ def test_a_turn_that_began_lasts_though_nothing_could_overtake_the_job_for_a_whi
     assert [(job, turn) for job, _, turn in stuck(bench)] == [("gang", True)]
 
 
+@pytest.mark.parametrize("crash", [False, True])
+def test_in_the_turn_of_a_job_nothing_starts_behind_it_until_it_is_over(
+    kit: Any, crash: bool
+) -> None:
+    bench = overtaken(kit, crash=crash)
+    bench.step(bench.job("behind", 1), bench.job("more", 1))
+    while not any(turn for *_, turn in stuck(bench)):
+        bench.step()
+    bench.step(*bench.freed("s0"), kit.quota("t1", a=(4, 1, 5)))
+    assert bench.figures["a"].unspent_macc == 1000
+    assert bench.states()["behind"] == "pending"
+    for _ in range(TURN_CYCLES - 2):
+        bench.step()
+    assert [turn for *_, turn in stuck(bench)] == [True]
+    assert bench.states()["behind"] == "pending"
+    bench.step()
+    assert bench.states()["behind"] == "running", "in the pause, though nothing else happened"
+
+
+def test_a_job_in_its_turn_that_the_price_rules_out_keeps_nobody_waiting(kit: Any) -> None:
+    bench = overtaken(kit)
+    bench.step(bench.job("gang", 4, limit=5))
+    while not any(turn for *_, turn in stuck(bench)):
+        bench.step()
+    gang = bench.state.jobs["t1/gang"]
+    assert gang.turn_since_step == gang.pending_since_step + TURN_AFTER_CYCLES
+    bench.step(kit.quota("t1", a=(4, 0, 6)), *bench.freed("s0"))
+    assert bench.states()["behind"] == "running"
+    assert gang.turn_since_step is None, "clearing was not told, either"
+
+
 def test_a_job_that_fits_nowhere_is_not_the_first(kit: Any) -> None:
     bench = overtaken(kit)
     bench.step(bench.job("gang", 5))
@@ -163,12 +189,12 @@ def test_of_each_pool_the_oldest_turns_and_the_youngest_others_are_told(
     for flag in (True, False):
         mine = [h for h in told if h.has_turn is flag]
         of_pool = Counter(h.pool for h in mine)
-        assert max(of_pool.values(), default=0) <= TEAMS_OF_A_POOL
+        assert max(of_pool.values(), default=0) <= STUCK_TEAMS_OF_A_POOL
         for other in heads:
             if other in told or other.has_turn is not flag or len(told) == STUCK_MAX:
                 continue
             peers = [h for h in mine if h.pool == other.pool]
-            assert len(peers) == TEAMS_OF_A_POOL
+            assert len(peers) == STUCK_TEAMS_OF_A_POOL
             ages = [h.pending_since_ms for h in peers]
             if flag:
                 assert other.pending_since_ms >= max(ages), "the oldest have their turn"

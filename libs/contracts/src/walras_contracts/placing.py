@@ -12,6 +12,10 @@ from walras_contracts.quantities import Count, DurationMs, Macc, MarketTimeMs, N
 CELLS_MAX = 16
 UNPLACED_MAX = 24
 STUCK_MAX = 64
+STUCK_AFTER_CYCLES = 10
+"""A first job of a queue that waits so long is stuck (design §5)."""
+STUCK_TEAMS_OF_A_POOL = 3
+"""So many teams of a pool may have their demand cut in a cycle (design §5)."""
 CYCLES_MAX = 8
 
 

@@ -7,7 +7,7 @@ from walras_clearing_service.model import MarketInput, StuckHead
 from walras_clearing_service.reference_bidder import TeamBid
 from walras_clearing_service.reference_cycle import market_of
 from walras_clearing_service.reference_model import JobView, PlainCycleInput
-from walras_clearing_service.releasing import STUCK_AFTER_CYCLES, TEAMS_OF_A_POOL
+from walras_contracts.placing import STUCK_AFTER_CYCLES, STUCK_TEAMS_OF_A_POOL
 
 Bids = dict[str, TeamBid]
 """By team."""
@@ -43,7 +43,7 @@ def clear_and_release(
     heads = _in_order(cycle_input.stuck.get(market.market, ()), views, demand)
     pools = sorted({demand[head.team].pool for head in heads})
     waiting = {p: [head for head in heads if demand[head.team].pool == p] for p in pools}
-    others = {p: TEAMS_OF_A_POOL - sum(_has_turn(h) for h in waiting[p]) for p in pools}
+    others = {p: STUCK_TEAMS_OF_A_POOL - sum(_has_turn(h) for h in waiting[p]) for p in pools}
     released: list[PlainReleased] = []
     while True:
         cuts: Bids = {}
@@ -93,7 +93,7 @@ def _in_order(
     for head in reversed(ordered):
         pool = demand[head.team].pool
         turns[pool] = turns.get(pool, 0) + _has_turn(head)
-        if not (_has_turn(head) and turns[pool] > TEAMS_OF_A_POOL):
+        if not (_has_turn(head) and turns[pool] > STUCK_TEAMS_OF_A_POOL):
             chosen.append(head)
     return chosen[::-1]
 

@@ -13,7 +13,6 @@ says the same job by job.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +24,7 @@ from walras_clearing_service.job_table import DRAINING, FREE, RUNNING, JobTable,
 from walras_clearing_service.model import StuckHead
 from walras_clearing_service.offers import Offer, queue_order
 from walras_clearing_service.team_table import TeamTable
-
-TEAMS_OF_A_POOL: Final = 3
-"""So many teams of a pool have their demand cut in a cycle (design §5)."""
-STUCK_AFTER_CYCLES: Final = 10
-"""So long a first job has been pending before anything is released for its sake (design §5)."""
+from walras_contracts.placing import STUCK_AFTER_CYCLES, STUCK_TEAMS_OF_A_POOL
 
 Places = NDArray[np.intp]
 """Places in an offer."""
@@ -205,9 +200,10 @@ class Releasing:
     def _goes_before(self, head: StuckHead, rows: Rows) -> NDArray[np.bool_]:
         """Whether jobs that hold devices go before a first job in its turn.
 
-        What began in the turn overtook it: placement fills what becomes free in the step in which
-        it does, before any quota can say otherwise. Such jobs leave again, and what leaves or runs
-        for nothing must not take the quota that the first job waits for.
+        What began in the turn overtook it: until it has told the turn, placement fills what becomes
+        free in the step in which it does, before any quota can say otherwise. Such jobs leave
+        again, and what leaves or runs for nothing must not take the quota that the first job waits
+        for.
         """
         assert head.turn_since_ms is not None
         started_ms = self._jobs.started_ms[rows]
@@ -244,11 +240,11 @@ class _Queue:
 
     def __init__(self, candidates: Sequence[_Candidate]) -> None:
         ordered = sorted(candidates, key=lambda c: (-c.head.pending_since_ms, c.head.team))
-        turns = [c for c in ordered if c.has_turn][-TEAMS_OF_A_POOL:]
+        turns = [c for c in ordered if c.has_turn][-STUCK_TEAMS_OF_A_POOL:]
         others = [c for c in ordered if not c.has_turn]
         chosen = {c.team: None for c in (*turns, *others)}
         self._left = [c for c in ordered if c.team in chosen]
-        self._others = TEAMS_OF_A_POOL - len(turns)
+        self._others = STUCK_TEAMS_OF_A_POOL - len(turns)
 
     def pop(self) -> _Candidate | None:
         """Return the next candidate."""

@@ -22,10 +22,11 @@ from walras_drain.settings import Settings
 from walras_drain.stuck import Stuck, passed_ms, stuck_now
 from walras_runtime.collecting import collect_between_steps
 from walras_runtime.health import Health
-from walras_runtime.records import Record, Step, StepResult
+from walras_runtime.records import Step, StepResult
 from walras_runtime.service import run_stages
 from walras_runtime.stage import Input, Stage, StageSpec
 from walras_runtime.telemetry import Telemetry
+from walras_runtime.watched import WatchedStage
 
 Watch = Callable[[int, Mapping[str, Stuck], int], None]
 """Takes the number of a step, what is stuck behind it, and how long the step was (ms)."""
@@ -37,7 +38,7 @@ def build(settings: Settings, watch: Watch | None = None) -> StageSpec:
 
     def make(_partition: int) -> Stage:
         stage = DrainStage(interval_ms)
-        return stage if watch is None else WatchedStage(stage, watch)
+        return stage if watch is None else watched(stage, watch)
 
     return StageSpec(
         service=Settings.SERVICE,
@@ -71,29 +72,18 @@ async def serve(
     await run_stages(build(settings, watch), settings, stop, telemetry, health)
 
 
-class WatchedStage:
-    """A stage of which what is stuck is shown; it decides what it would decide alone."""
+def watched(stage: DrainStage, watch: Watch) -> WatchedStage:
+    """Return a stage of which what is stuck is shown after every step."""
 
-    def __init__(self, stage: DrainStage, watch: Watch) -> None:
-        self._stage = stage
-        self._watch = watch
-
-    def fold(self, record: Record) -> None:
-        """Take a record of a table."""
-        self._stage.fold(record)
-
-    def load(self, key: str, value: bytes) -> None:
-        """Take back one own record."""
-        self._stage.load(key, value)
-
-    def step(self, step: Step) -> StepResult:
-        """Decide a step."""
-        clock = self._stage.state.clock
+    def step(given: Step) -> StepResult:
+        clock = stage.state.clock
         last_ms = clock.last_ms
-        result = self._stage.step(step)
-        step_ms = passed_ms(last_ms, step.barrier.market_time_ms, clock.interval_ms)
-        self._watch(step.barrier.number, stuck_now(self._stage.state), step_ms)
+        result = stage.step(given)
+        step_ms = passed_ms(last_ms, given.barrier.market_time_ms, clock.interval_ms)
+        watch(given.barrier.number, stuck_now(stage.state), step_ms)
         return result
+
+    return WatchedStage(stage, step)
 
 
 class Metrics:

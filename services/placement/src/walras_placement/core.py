@@ -244,6 +244,6 @@ def _wait(writer: Writer, wait: Wait) -> None:
     job.reason = wait.reason.value
     job.needed_macc = wait.needed_macc
     job.available_macc = wait.available_macc
-    job.waits_since_cycle = writer.moment.step // writer.rules.cycle_every
+    job.waits_since_cycle = writer.rules.cycle_of(writer.moment.step)
     job.changed_ms = max(job.changed_ms, writer.moment.now_ms)
     writer.changed[job.key] = writer.told[job.key] = None

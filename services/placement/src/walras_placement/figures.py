@@ -89,7 +89,7 @@ def _of_market(
     shapes = sorted(unplaced.shapes.items(), key=lambda item: (-item[1].needed_macc, item[0]))
     return PlacementMeasured(
         market=market,
-        cycle=moment.step // rules.cycle_every,
+        cycle=rules.cycle_of(moment.step),
         market_time_ms=moment.now_ms,
         rounding=state.policies.rounding(market),
         usable_macc=places.usable_macc,

@@ -20,7 +20,7 @@ from walras_placement.parts import note_lease_status, settle_nodes
 from walras_placement.plan import plan
 from walras_placement.rules import Moment, Rules
 from walras_placement.state import PlacementState
-from walras_placement.stuck_heads import note_turns
+from walras_placement.turns import note_turns
 from walras_placement.writer import Writer
 from walras_runtime.records import Record, Step, StepResult, emit
 
@@ -158,8 +158,7 @@ class PlacementStage:
         if moment.step % self._rules.cycle_every == 0:
             self.measured = measure(state, moment, self._rules)
             writer.outputs.extend(emit(each) for each in self.measured)
-            for each in self.measured:
-                note_turns(state, writer, each.stuck)
+            note_turns(state, writer, self.measured)
             state.tally.clear()
             state.takeovers.drop_old(moment.step, self._rules.steps(self._rules.frozen_cycles))
         state.devices.check_touched()

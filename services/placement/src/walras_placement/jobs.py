@@ -42,7 +42,7 @@ class Job:
     frozen_by: str = ""
     """As long as this job has not ended, it is held until ``frozen_until_step``."""
     turn_since_step: int | None = None
-    """When its last turn began in which nothing of its team overtakes it (`stuck_heads`)."""
+    """When its last turn began in which nothing of its team overtakes it (`turns`)."""
     missed: bool = False
     """It was not finished by its deadline."""
     lease: Lease | None = None
@@ -151,15 +151,7 @@ class Job:
 FIELDS: Final = (
     *("state", "changed_ms", "pending_since_ms", "pending_since_step", "remaining_run_ms"),
     *("attempt", "waited_ms", "reason", "needed_macc", "available_macc", "waits_since_cycle"),
-    *(
-        "failures",
-        "parked_until_ms",
-        "held_until_step",
-        "frozen_until_step",
-        "frozen_by",
-        "turn_since_step",
-        "missed",
-        "lease",
-    ),
+    *("failures", "parked_until_ms", "held_until_step", "frozen_until_step", "frozen_by"),
+    *("turn_since_step", "missed", "lease"),
 )
 """What a record of the state topic holds, in order."""

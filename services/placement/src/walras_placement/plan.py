@@ -7,7 +7,6 @@ state knows. It is the same as a plan of all teams then; tests compare the two o
 
 from collections.abc import Iterable, Sequence
 
-from walras_contracts.accounts import Rounding
 from walras_contracts.work import JobState
 from walras_placement.decisions import Plan, Wake
 from walras_placement.draft import Draft
@@ -32,9 +31,10 @@ def plan(
     Running jobs go before leaving ones that may stay, these before pending ones, bought quota of
     all teams before opportunistic quota, the order of a team's queue before everything else within
     it. What does not fit is passed over, but for what the market's rounding policy keeps for jobs
-    that wait long, and for what is reserved for jobs whose devices are being freed. Quota is spent
-    on what a job occupies: whole devices. An exhausted team begins nothing on quota that costs
-    anything; what runs there stays for the grace.
+    that wait long, and for what is reserved for jobs whose devices are being freed. Behind a job in
+    its turn nothing of its team starts (`turns`). Quota is spent on what a job occupies: whole
+    devices. An exhausted team begins nothing on quota that costs anything; what runs there stays
+    for the grace.
 
     Parameters
     ----------
@@ -113,21 +113,19 @@ class _Planning:
             reservation = self._state.reservations[key]
             room = self._found[job.team].rooms.get(reservation.market)
             entry = job.queued
+            keeps_devices = self._state.policies.keeps_devices(reservation.market)
+            may_stand = keeps_devices or not reservation.standing
             is_kept = (
                 job.state is JobState.PENDING
                 and entry is not None
                 and room is not None
                 and entry.size_macc <= room.bought_macc
                 and covers(entry, room.price_micro)
-                and not (reservation.standing and not self._keeps_devices(reservation.market))
+                and may_stand
             )
             if not is_kept:
                 self.result.released[key] = job
                 self._draft.unlock(reservation.market, reservation.shares)
-
-    def _keeps_devices(self, market: str) -> bool:
-        """Whether devices of a market are kept for a job that waits long."""
-        return self._state.policies.rounding(market) is Rounding.RESERVE
 
     def affected(self, names: Sequence[str]) -> list[str]:
         """Return other teams to which it matters who has to leave and what is not reserved."""

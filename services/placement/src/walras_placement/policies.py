@@ -56,6 +56,10 @@ class Policies:
                 self._apply(versions[max(counting)][1])
         return before != (self.gap_ppm, self.roundings, self.by_deadline)
 
+    def keeps_devices(self, market: str) -> bool:
+        """Whether quota and devices of a market are kept for jobs that wait long."""
+        return self.rounding(market) is Rounding.RESERVE
+
     def rounding(self, market: str) -> Rounding:
         """Return how quota of a market is spent on whole jobs."""
         return self.roundings.get(market, Rounding.BACKFILL)

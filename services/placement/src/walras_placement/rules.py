@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from walras_contracts.placing import STUCK_AFTER_CYCLES
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -17,10 +19,14 @@ class Rules:
     """So long one of two jobs waits that took each other's devices again and again."""
     reserve_after_cycles: int = 10
     """How long the first job of a queue waits before devices are kept for it."""
-    stuck_after_cycles: int = 10
+    stuck_after_cycles: int = STUCK_AFTER_CYCLES
     """How long the first job of a queue waits before it counts as stuck."""
     keep_free_cycles: int = 2
     """How long reserved devices stay free for their job once all of them are."""
+
+    def cycle_of(self, step: int) -> int:
+        """Return the cycle that a step belongs to."""
+        return step // self.cycle_every
 
     def steps(self, cycles: int) -> int:
         """Return how many barriers some cycles are."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from walras_contracts.accounts import Rounding
 from walras_contracts.demand import JobQueued
 from walras_placement.devices import DevicePool
 from walras_placement.keeping import covers
@@ -46,7 +45,7 @@ def set_aside(
     wanted = {
         m for m, room in rooms.items() if room.bought_macc and (m in team.books or team.draining)
     }
-    reserving = {m: None for m in rooms if policies.rounding(m) is Rounding.RESERVE and m in wanted}
+    reserving = {m: None for m in rooms if policies.keeps_devices(m) and m in wanted}
     if not wanted or not (reserving or reservations):
         return
     due_step = moment.step - rules.steps(rules.reserve_after_cycles)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from walras_contracts.accounts import Rounding
 from walras_contracts.demand import JobQueued
 from walras_contracts.wait_reasons import WaitReason
 from walras_contracts.work import WorkClass
@@ -21,6 +20,7 @@ from walras_placement.rules import Moment, Rules
 from walras_placement.setting_aside import fitting_macc, head_macc
 from walras_placement.shares import Share, occupied_macc
 from walras_placement.teams import Rank, TeamJobs
+from walras_placement.turns import held_up, is_in_turn, turn_ends_step
 
 
 @dataclass(slots=True)
@@ -41,6 +41,8 @@ class Pending:
     """Jobs that keep their reservations, or have new ones, with the market."""
     heads: dict[str, str] = field(default_factory=dict)
     """By market, the job for which quota is kept."""
+    in_turn: dict[str, str] = field(default_factory=dict)
+    """By market, the job behind which nothing starts (rounding ``release``)."""
 
     def short(self, pool: DevicePool) -> dict[str, Short]:
         """Return the jobs that lack devices, and no quota even now that the plan is made."""
@@ -143,6 +145,10 @@ class Starter:
                 if reserving:
                     self._keep_room(job, entry, reserving, found)
                     largest_macc = max(room.bought_macc for room in rooms.values())
+                if is_in_turn(job, self._moment, self._rules):
+                    found.wake.by_step(turn_ends_step(job, self._rules))
+                    for kind in held_up(job, rooms, self._draft.pool, self._policies):
+                        found.in_turn.setdefault(kind, job.key)
             found.unplaced.append(job)
 
     def opportunistic(self, name: str, found: Pending) -> None:
@@ -191,7 +197,7 @@ class Starter:
         lacking: list[str] = []
         for kind in entry.types:
             room = found.rooms.get(kind)
-            if room is None or entry.size_macc > room.bought_macc:
+            if room is None or entry.size_macc > room.bought_macc or kind in found.in_turn:
                 continue
             if not covers(entry, room.price_micro):
                 continue
@@ -209,6 +215,8 @@ class Starter:
         for kind in entry.types:
             room = found.rooms.get(kind)
             if room is None or entry.size_macc > room.opportunistic_macc:
+                continue
+            if found.in_turn.get(kind, job.key) != job.key:
                 continue
             shares = self._take(job, kind, room.opportunistic_macc, found, lacking)
             if shares is not None:
@@ -275,7 +283,7 @@ class Starter:
                 room.bought_macc -= occupied_macc(shares)
                 return
         for kind in lacking:
-            if self._policies.rounding(kind) is Rounding.RESERVE and self._waits_long(job, found):
+            if self._policies.keeps_devices(kind) and self._waits_long(job, found):
                 needed_macc = self._draft.pool.whole_macc(kind, entry.size_macc)
                 candidate = _Candidate(
                     job.pending_since_step, job.team, rank, job, needed_macc, found
@@ -303,9 +311,7 @@ class Starter:
         """Return the rooms whose quota is kept for jobs that wait long."""
         if not self._policies.roundings:
             return {}
-        return {
-            m: room for m, room in rooms.items() if self._policies.rounding(m) is Rounding.RESERVE
-        }
+        return {m: room for m, room in rooms.items() if self._policies.keeps_devices(m)}
 
     def _keep_room(
         self, job: Job, entry: JobQueued, reserving: dict[str, Room], found: Pending

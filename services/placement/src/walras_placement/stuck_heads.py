@@ -7,26 +7,16 @@ For the same reason its turn, once it began, does not depend on what could overt
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
 
 from walras_contracts.accounts import Rounding
-from walras_contracts.identifiers import job_key
-from walras_contracts.placing import STUCK_MAX, StuckHead
+from walras_contracts.placing import STUCK_MAX, STUCK_TEAMS_OF_A_POOL, StuckHead
 from walras_placement.jobs import Job
 from walras_placement.keeping import covers
 from walras_placement.rules import Moment, Rules
 from walras_placement.setting_aside import fitting_macc
 from walras_placement.state import PlacementState
 from walras_placement.teams import RunBook, TeamJobs
-from walras_placement.writer import Writer
-
-TEAMS_OF_A_POOL: Final = 3
-"""So many teams of a pool may have their demand cut in a cycle (design §5)."""
-TURN_AFTER_CYCLES: Final = 20
-"""So long smaller jobs of its team may overtake the first job of a queue."""
-TURN_CYCLES: Final = 480
-"""So long its turn lasts, and so long the pause after it: a job that can never start must not keep
-its team from working for ever."""
+from walras_placement.turns import has_turn, is_in_turn
 
 
 @dataclass(slots=True)
@@ -78,31 +68,9 @@ def _of_each_pool(heads: Iterable[StuckHead]) -> list[StuckHead]:
     first = []
     for head in heads:
         of_pool[head.pool] = of_pool.get(head.pool, 0) + 1
-        if of_pool[head.pool] <= TEAMS_OF_A_POOL:
+        if of_pool[head.pool] <= STUCK_TEAMS_OF_A_POOL:
             first.append(head)
     return first
-
-
-def has_turn(waited_cycles: int) -> bool:
-    """Whether a job that others could overtake has waited so long that none may now."""
-    turns, _ = divmod(waited_cycles - TURN_AFTER_CYCLES, TURN_CYCLES)
-    return turns >= 0 and turns % 2 == 0
-
-
-def note_turns(state: PlacementState, writer: Writer, told: Iterable[StuckHead]) -> None:
-    """Remember of the heads that were told which turns begin."""
-    for head in told:
-        job = state.jobs[job_key(head.team, head.job)]
-        if head.has_turn and not _is_in_turn(job, writer.moment, writer.rules):
-            job.turn_since_step = writer.moment.step
-            writer.changed[job.key] = None
-
-
-def _is_in_turn(job: Job, moment: Moment, rules: Rules) -> bool:
-    since_step = job.turn_since_step
-    if since_step is None or since_step < job.pending_since_step:
-        return False
-    return moment.step - since_step < rules.steps(TURN_CYCLES)
 
 
 def _firsts(
@@ -160,7 +128,7 @@ def _stuck(
         unspent_macc=unspent_macc,
         pending_since_ms=job.pending_since_ms,
         waited_cycles=waited_cycles,
-        has_turn=has_turn(waited_cycles) and (is_overtaken or _is_in_turn(job, moment, rules)),
+        has_turn=has_turn(waited_cycles) and (is_overtaken or is_in_turn(job, moment, rules)),
     )
 
 

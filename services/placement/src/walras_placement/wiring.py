@@ -22,10 +22,11 @@ from walras_placement.handlers import PlacementStage
 from walras_placement.settings import Settings
 from walras_runtime.collecting import collect_between_steps
 from walras_runtime.health import Health
-from walras_runtime.records import Record, Step, StepResult
+from walras_runtime.records import Step, StepResult
 from walras_runtime.service import run_stages
 from walras_runtime.stage import Input, Stage, StageSpec
 from walras_runtime.telemetry import Telemetry
+from walras_runtime.watched import WatchedStage
 
 Watch = Callable[[Sequence[PlacementMeasured]], None]
 
@@ -36,7 +37,7 @@ def build(settings: Settings, watch: Watch | None = None) -> StageSpec:
 
     def make(_partition: int) -> Stage:
         stage = PlacementStage(rules)
-        return stage if watch is None else WatchedStage(stage, watch)
+        return stage if watch is None else watched(stage, watch)
 
     return StageSpec(
         service=Settings.SERVICE,
@@ -70,28 +71,17 @@ async def serve(
     await run_stages(build(settings, watch), settings, stop, telemetry, health)
 
 
-class WatchedStage:
-    """A stage whose figures are shown as they come; it decides what it would decide alone."""
+def watched(stage: PlacementStage, watch: Watch) -> WatchedStage:
+    """Return a stage whose figures are shown as they come."""
 
-    def __init__(self, stage: PlacementStage, watch: Watch) -> None:
-        self._stage = stage
-        self._watch = watch
-
-    def fold(self, record: Record) -> None:
-        """Take a record of a table."""
-        self._stage.fold(record)
-
-    def load(self, key: str, value: bytes) -> None:
-        """Take back one own record."""
-        self._stage.load(key, value)
-
-    def step(self, step: Step) -> StepResult:
-        """Decide a step."""
-        before = self._stage.measured
-        result = self._stage.step(step)
-        if self._stage.measured is not before:
-            self._watch(self._stage.measured)
+    def step(given: Step) -> StepResult:
+        before = stage.measured
+        result = stage.step(given)
+        if stage.measured is not before:
+            watch(stage.measured)
         return result
+
+    return WatchedStage(stage, step)
 
 
 class Metrics:

@@ -60,7 +60,7 @@ class BarrierWriter:
     async def __aenter__(self) -> Self:
         """Start; with a transactional id this fences any older writer."""
         try:
-            await answered(self._producer.start())
+            await self._producer.start()
         except BaseException as error:
             # Nobody will call `__aexit__`.
             await self._stop(error)

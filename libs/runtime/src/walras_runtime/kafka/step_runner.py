@@ -57,6 +57,7 @@ from walras_runtime.kafka.log_reading import ends, plain_consumer
 from walras_runtime.kafka.producing import (
     Batches,
     Row,
+    answered,
     make_producer,
     pack_rows,
     send_batches,
@@ -467,9 +468,9 @@ class StepRunner:
     async def _guarded(self, work: Awaitable[T]) -> T:
         """Await a client's call with a bound; whatever it raises means: start over."""
         try:
-            return await asyncio.wait_for(work, self._settings.transaction_timeout_ms / 1000 * 2)
-        except (KafkaError, AssertionError, TimeoutError) as error:
-            # After fencing aiokafka answers with AssertionError; a hang ends in TimeoutError.
+            bound_s = self._settings.transaction_timeout_ms / 1000 * 2
+            return await asyncio.wait_for(answered(work), bound_s)
+        except (KafkaError, TimeoutError) as error:
             raise ProducerFailedError(repr(error)) from error
 
     async def _drop(self) -> None:
@@ -478,6 +479,6 @@ class StepRunner:
         if producer is None:
             return
         try:
-            await asyncio.wait_for(producer.stop(), STOP_S)
-        except (KafkaError, AssertionError, TimeoutError) as error:
+            await asyncio.wait_for(answered(producer.stop()), STOP_S)
+        except (KafkaError, ProducerFailedError, TimeoutError) as error:
             logger.warning("producer_not_stopped", stage=self._name, error=repr(error))

@@ -19,6 +19,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """So far the log was read, by topic: what comes later lies behind these barriers."""
+
+    barriers: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """All that the log says of this node when it was read from its beginning, by lease.
 

@@ -11,6 +11,10 @@ from a silence may read a grant before it reads that. So it starts nothing befor
    there is no barrier yet, no node can have been silent for long.
 
 From then on it stands as long as it is heard often enough: it cannot have been given up.
+
+This rests on placement seeing ``nodes`` and ``leases`` of a step together. Live, a placement that
+went on without late ``nodes`` may give up later than step m + 2; what runs twice then is told apart
+by the attempt number of the checkpoint directory.
 """
 
 from typing import Final

@@ -19,7 +19,7 @@ from walras_contracts.drains import DrainCommanded
 from walras_contracts.identifiers import partition_of
 from walras_contracts.topics import Topic, load_topics
 from walras_contracts.work import LeaseGranted, LeaseStatusChanged
-from walras_node_agent.agent.log_records import Change, table_of
+from walras_node_agent.agent.log_records import Change, Reached, table_of
 from walras_node_agent.agent.outgoing import Outgoing, of_output
 from walras_node_agent.agent.settings import AgentSettings
 from walras_node_agent.host.machine import seconds
@@ -213,7 +213,7 @@ async def read(
             began = agent.standing.began_to_read()
             async with aclosing(following) as items:  # type: ignore[type-var] # a generator
                 async for item in items:
-                    _hand_over(agent, item, began)
+                    hand_over(agent, item, began)
                     health.clear("reading")
                     if agent.standing.wants_table:
                         break
@@ -228,9 +228,8 @@ async def read(
             await stop.wait()
 
 
-def _hand_over(
-    agent: Agent, item: Latest | Record | Output | Mapping[str, int], began: int
-) -> None:
+def hand_over(agent: Agent, item: Latest | Record | Output | Mapping[str, int], began: int) -> None:
+    """Leave for the agent what was read in the reading that began as ``began`` says."""
     if isinstance(item, Latest):
         changes = [_change(record) for record in item.records.values()]
         agent.inbox.put(table_of(changes, item.barriers))
@@ -244,7 +243,8 @@ def _hand_over(
     elif isinstance(item, Output):
         _dead_letter(agent, item)
     else:
-        agent.keeping.note_seen(item)
+        # Behind the table in the inbox: the agent must not know more of a log than it has read.
+        agent.inbox.put(Reached(item))
         agent.standing.read_leases(item[LeaseGranted.TOPIC])
 
 

@@ -20,6 +20,7 @@ from walras_node_agent.host.files import (
     PRIVATE_DIRECTORY,
     create_file,
     read_document,
+    read_small_file,
     sync_directory,
     write_document,
 )
@@ -30,6 +31,8 @@ from walras_runtime.clock import wall_ms
 
 NAMED_MOST: Final = 8
 """So many processes are named where a drain waits for them."""
+_AGENT: Final = b"agent\n"
+"""Who took the turn of a part."""
 _KEEPER_MODULE: Final = "walras_node_agent.host.keeper"
 _KEEPER_VARIABLES: Final = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "HOME")
 """The keeper gets no more of the agent's environment: jobs may look into its."""
@@ -215,9 +218,11 @@ class Processes:
         """
         directory = self.of(lease)
         if not directory.joinpath(SPEC).exists():
-            # No keeper was begun. Who took the turn then was an agent that ended before it said so.
+            # No keeper was begun, whoever took the turn.
             return True
-        return create_file(directory.joinpath(TURN), b"agent\n")
+        turn = directory.joinpath(TURN)
+        # It may have been an agent that came back, and ended before it could say so.
+        return create_file(turn, _AGENT) or read_small_file(turn) == _AGENT
 
     def _left_over(self, lease: str) -> list[int]:
         """Return what is left of a part without a keeper, by a mark that all of it inherits."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from walras_node_agent.agent.log_records import (
     Change,
+    Reached,
     Table,
     follow_change,
     follow_table,
@@ -34,10 +35,10 @@ from walras_runtime.health import Health
 class Inbox:
     """What readers of the log leave for the agent; ``arrived`` wakes it."""
 
-    items: deque[Table | Change] = field(default_factory=deque)
+    items: deque[Table | Change | Reached] = field(default_factory=deque)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def put(self, item: Table | Change) -> None:
+    def put(self, item: Table | Change | Reached) -> None:
         """Leave an item."""
         self.items.append(item)
         self.arrived.set()
@@ -139,6 +140,8 @@ class Agent:
             item = self.inbox.items.popleft()
             if isinstance(item, Change):
                 follow_change(self._node, item, held, now_ms)
+            elif isinstance(item, Reached):
+                self.keeping.note_seen(item.barriers)
             else:
                 self._take_table(item, held, now_ms)
         faults = [f"{lease}: {why}" for lease, why in sorted(self._node.faults.items())]
