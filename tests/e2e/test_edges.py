@@ -90,6 +90,7 @@ def test_poison_goes_where_it_belongs_and_changes_no_decision(
     assert letters == {"clearing": coordinates["queue"], "placement": coordinates["queue"]}
 
 
+@pytest.mark.slow
 def test_intake_told_every_event_twice_decides_the_same(
     run_market: RunMarket, undisturbed: Report
 ) -> None:

@@ -60,6 +60,7 @@ def test_another_seed_decides_otherwise(undisturbed: Report) -> None:
     assert all(digests[topic] != undisturbed["digests"][topic] for topic in digests)
 
 
+@pytest.mark.slow
 def test_killing_the_clearing_leader_again_and_again_changes_nothing(
     run_market: RunMarket, undisturbed: Report
 ) -> None:
