@@ -7,14 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from libs.job.tests.agent_side import eventually, is_gone
 from walras.demo_nodes.leftovers import end_leftovers
 from walras_job.protocol import CONTROL_DIRECTORY_VARIABLE
 from walras_node_agent.host.machine import boottime_ms, started
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="keepers are for Linux")
 PARENT = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(600)"
 SLEEP = (sys.executable, "-c", "import time; time.sleep(600)")
 

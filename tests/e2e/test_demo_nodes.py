@@ -19,7 +19,6 @@ from walras_node_agent.host.process_tree import below, send
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(sys.platform != "linux", reason="the agents run on Linux"),
 ]
 PATIENCE_S = 200.0
 POLL_S = 0.1

@@ -1,13 +1,8 @@
 """The agent comes back to leases that were given up while it was away: it starts none of them."""
 
-import sys
 from pathlib import Path
 
-import pytest
-
 from services.node_agent.tests.agent_rig import rig
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux")
 
 
 def test_what_was_granted_and_given_up_while_the_agent_was_away_is_freed_without_a_start(

@@ -46,7 +46,6 @@ from walras_runtime.records import Barrier, Output, emit, tombstone
 
 pytestmark = [
     pytest.mark.broker,
-    pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux"),
 ]
 PATIENCE_S = 120.0
 POLL_S = 0.1

@@ -3,7 +3,6 @@
 import itertools
 import signal
 import socket
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from walras_contracts.demand import Drainability
 from walras_contracts.drains import DrainCommand
 from walras_contracts.runs import WarningKind
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux")
 CANCEL = DrainCommand.CANCEL
 
 

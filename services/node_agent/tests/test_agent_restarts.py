@@ -8,14 +8,11 @@ import time
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from services.node_agent.tests.agent_rig import Rig, check_usage, rig
 from walras_contracts.demand import Drainability
 from walras_contracts.work import WorkClass
 from walras_node_agent.host.machine import started
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux")
 RESTARTS = 24
 
 

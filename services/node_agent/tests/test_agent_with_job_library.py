@@ -7,11 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from services.node_agent.tests.agent_rig import ROOT, Rig, check_usage, rig
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux")
 LIBRARY = ROOT / "libs" / "job"
 TRAIN = str(LIBRARY / "examples" / "train_plain.py")
 PYTHON_PATH = str(LIBRARY / "src")

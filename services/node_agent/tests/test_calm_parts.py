@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from walras_node_agent.host.machine import boot_id, started
 from walras_node_agent.host.processes import RUNS, Processes, Standing, View
 from walras_runtime.clock import wall_ms
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux")
 LEASE = "l1"
 LATER_MS = SETTLED_NS // 1_000_000 + 1_000
 ENDS: dict[str, dict[str, Any]] = {

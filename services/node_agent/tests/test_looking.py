@@ -1,7 +1,6 @@
 """What an agent that comes back does for parts that it finds: signals may not have been given."""
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +24,6 @@ from walras_node_agent.host.processes import Processes, Standing
 from walras_node_agent.part_life import Happened, Warn
 from walras_node_agent.part_table import Effect, PartEvent, PartState
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux")
 PATIENCE_MS = 30_000
 
 

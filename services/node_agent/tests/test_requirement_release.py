@@ -2,7 +2,6 @@
 no team anything (R16); who waits is told why at least every 10 s (R15).
 """
 
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -101,7 +100,6 @@ def test_until_the_end_of_a_drain_somebody_is_named_at_least_every_ten_seconds()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the agent runs on Linux")
 def test_a_real_task_that_ignores_sigterm_for_45_s_is_released_45_s_later(tmp_path: Path) -> None:
     with rig(tmp_path) as node:
         node.grant("stubborn", drainability=Drainability.NONE)
