@@ -45,6 +45,8 @@ class PlacementState:
         self.outcomes = Outcomes()
         self.frozen: dict[str, dict[str, None]] = {}
         """By job, those that wait until it has ended."""
+        self.turns: dict[str, None] = {}
+        """Jobs of which a turn began (rounding ``release``); it may be over."""
         self.touched: dict[str, None] = {}
         """Jobs whose queue record came since the last step (all of them after a restart)."""
         self.dirty: dict[str, None] = {}
@@ -184,6 +186,8 @@ class PlacementState:
             self.devices.hold(job.lease.lease, job.lease.market, job.lease.open_shares())
         if job.frozen_by:
             self.frozen.setdefault(job.frozen_by, {})[key] = None
+        if job.turn_since_step is not None:
+            self.turns[key] = None
         if job.queued is not None and job.state not in ENDED:
             self.watch_deadline(job)
         self.index(job)

@@ -10,6 +10,7 @@ from typing import Final
 from walras_contracts.accounts import Rounding
 from walras_contracts.identifiers import job_key
 from walras_contracts.placing import PlacementMeasured
+from walras_contracts.work import JobState
 from walras_placement.devices import DevicePool
 from walras_placement.jobs import Job
 from walras_placement.keeping import covers
@@ -35,17 +36,22 @@ def has_turn(waited_cycles: int) -> bool:
 
 def note_turns(state: PlacementState, writer: Writer, told: Iterable[PlacementMeasured]) -> None:
     """Remember with the jobs which turns begin, and that others end: those not told any more."""
-    if Rounding.RELEASE not in state.policies.roundings.values():
-        return
     heads = (head for figures in told for head in figures.stuck if head.has_turn)
     in_turn = {job_key(head.team, head.job): None for head in heads}
-    for name in sorted(state.teams):
-        for _, job in state.teams[name].pending:
-            began = is_in_turn(job, writer.moment, writer.rules)
-            if began != (job.key in in_turn):
-                job.turn_since_step = None if began else writer.moment.step
-                writer.changed[job.key] = None
-                state.later[name] = None
+    for key in sorted({**in_turn, **state.turns}):
+        job = state.jobs.get(key)
+        if job is None or job.state is not JobState.PENDING:
+            state.turns.pop(key, None)
+            continue
+        began = is_in_turn(job, writer.moment, writer.rules)
+        if began != (key in in_turn):
+            job.turn_since_step = None if began else writer.moment.step
+            writer.changed[key] = None
+            state.later[job.team] = None
+        if job.turn_since_step is None:
+            state.turns.pop(key, None)
+        else:
+            state.turns[key] = None
 
 
 def is_in_turn(job: Job, moment: Moment, rules: Rules) -> bool:
