@@ -1,16 +1,14 @@
 """`walras demo`: what it refuses, and that a run begins with nothing of an older one."""
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 import walras.demo_command
+from cli.tests.walras_process import walras as command
 from walras.__main__ import main
 from walras.demo.fresh import LogNotEmptyError, expect_no_topics, remove_results
 from walras.demo.policies import Policies
@@ -23,19 +21,6 @@ from walras_contracts.topics import load_topics
 from walras_launcher import LauncherError
 from walras_launcher.pytest_plugin import OwnBroker
 from walras_runtime.kafka.topics_admin import create_topics
-
-
-def demo(cwd: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WALRAS_")}
-    return subprocess.run(
-        [sys.executable, "-m", "walras", "demo", *words],
-        cwd=cwd,
-        env=kept | variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
 
 
 def older_run(out: Path) -> None:
@@ -57,7 +42,7 @@ def test_the_default_scenario_is_that_of_the_checkout_wherever_one_stands(tmp_pa
 
 
 def test_a_scenario_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None:
-    done = demo(tmp_path, "--scenario", "none.toml")
+    done = command(tmp_path, "demo", "--scenario", "none.toml")
     assert done.returncode == 2
     assert (
         done.stderr == "walras demo: there is no file none.toml; name a scenario with --scenario\n"
@@ -104,7 +89,7 @@ def test_the_summary_tells_placement_and_drains() -> None:
     report = build_report(CONTEXT, tiny_log())
     lines = summary({**report, "run": {"replay_seconds": 3}})
     assert lines[2] == (
-        "placement: 4 starts, 2 preemptions, 270 accelerator-seconds of theirs unsaved, 16.7 % of "
+        "placement: 4 starts, 2 preemptions, 290 accelerator-seconds of theirs repeated, 16.7 % of "
         "the bought quota unspent, longest wait of a gang with quota 1 min"
     )
     assert lines[3] == (
@@ -140,8 +125,9 @@ def test_a_broker_that_holds_an_older_run_is_refused(own_broker: OwnBroker, tmp_
     asyncio.run(create_topics(bootstrap, {"quotas": topics["quotas"]}))
     with pytest.raises(LogNotEmptyError, match=r"holds walras\.quotas\.v1 already"):
         asyncio.run(expect_no_topics(bootstrap, topics))
-    done = demo(
+    done = command(
         tmp_path,
+        "demo",
         *("--hours", "1", "--no-board", "--out", str(tmp_path)),
         WALRAS_KAFKA_BOOTSTRAP=bootstrap,
     )

@@ -1,5 +1,6 @@
 """Every figure of a tiny log, computed by hand; see the comments at the numbers."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from walras.report.series import Bins, nearest_rank
 from walras.report.testing import CONTEXT, START, S, tiny_log
 from walras.scenario import load_scenario
 from walras.trace import load_window
+from walras_contracts.market import CycleRecorded
+
+CLEARED_CYCLE = Path(__file__).parents[2] / "schemas/examples/cycle.recorded.v1/cleared.json"
 
 
 @pytest.fixture
@@ -200,11 +204,12 @@ def test_cycles_are_dense_until_one_is_missing_or_doubled(report: dict[str, Any]
 
 
 def test_demand_that_was_cut_is_counted_by_what_was_left_of_it() -> None:
-    log = tiny_log()
+    log, example = tiny_log(), json.loads(CLEARED_CYCLE.read_text("utf-8"))
     for cycle, extents in ((1, ("running",)), (2, ("whole_jobs", "running"))):
         number = next(i for i, r in enumerate(log["cycles"]) if r.key == f"m/{cycle}")
-        cuts = ",".join(f'{{"extent":"{extent}"}}' for extent in extents)
-        value = f'{{"cycle":{cycle},"released":[{cuts}]}}'.encode()
+        cuts = [{**example["released"][0], "extent": extent} for extent in extents]
+        document = {**example, "cycle": cycle, "released": cuts}
+        value = CycleRecorded.model_validate(document).payload()
         log["cycles"][number] = replace(log["cycles"][number], value=value)
     report = build_report(CONTEXT, log)
     assert report["cycles"]["markets"]["m"]["released"] == {"running": 2, "whole_jobs": 1}

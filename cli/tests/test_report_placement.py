@@ -10,6 +10,7 @@ import pytest
 from walras.demo.policies import Policies, with_policies
 from walras.report import LogRecord, build_report, context_of
 from walras.report.context import policies_of
+from walras.report.drains import DrainBook
 from walras.report.jobs import JobBook
 from walras.report.page import page
 from walras.report.series import Bins
@@ -217,6 +218,25 @@ def test_drain_times_run_from_the_command_to_the_last_freed_part(report: dict[st
     assert drains["freed_after_deadline"] == 1
 
 
+@pytest.mark.parametrize(("allowed_ms", "took_ms"), [(0, 1), (2_000_000, 2_000_001)])
+def test_a_part_that_is_freed_a_moment_after_the_deadline_is_late(
+    allowed_ms: int, took_ms: int
+) -> None:
+    log = LogMaker()
+    times = {"opened_ms": START, "commanded_ms": START, "changed_ms": START + took_ms}
+    for session, late in (("s1", took_ms), ("s2", allowed_ms)):
+        said = {"session": session, "state": "freed", "outcome": "", "at_ms": START + late}
+        log.put("drain.status", "walras.drain.status.v1", f"{session}/n1", said)
+        words = {"state": "freed", "outcome": "", "reason": "pressure", "blockers": []}
+        terms = {"beyond_budget": False, "deadline_ms": START + allowed_ms}
+        body = {"session": session, **words, **times, **terms}
+        log.put("drain.sessions", "walras.drain.session.v1", session, body)
+    book = DrainBook(START + took_ms)
+    book.fold_status(log.topics["drain.status"])
+    book.fold_sessions(log.topics["drain.sessions"])
+    assert book.report()["freed_after_deadline"] == 1
+
+
 def test_frequency_caps_tell_who_was_held_up_and_for_how_long(report: dict[str, Any]) -> None:
     assert report["drains"]["caps"] == {
         "sessions_held_up": 3,
@@ -278,7 +298,8 @@ def _at(report: Any, figure: str) -> Any:
 def test_the_page_tells_the_figures_and_escapes_what_it_is_told(report: dict[str, Any]) -> None:
     html = page(report)
     section = html[html.index('<section id="placement">') : html.index('<section id="money">')]
-    for words in ("16.7 %", "270 of jobs that save nothing", "290 repeated", "agent lost", STUCK):
+    lost = "290 repeated, 270 of it by jobs that save nothing"
+    for words in ("16.7 %", lost, "agent lost", STUCK):
         assert words in section, words
     named = {**report["placement"]["markets"], "<m>": report["placement"]["markets"]["m"]}
     odd = {**report, "placement": {**report["placement"], "markets": named}}

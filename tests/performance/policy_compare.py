@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from traceback import format_exception
 from typing import Any
 
 if __package__ in {None, ""}:  # started as a script: the checkout is not on the path then
@@ -39,25 +41,48 @@ Steps = Callable[[int, int, int], None]
 """Takes the index of a run, how many of its steps are done, and of how many."""
 
 
+class RunBrokenError(RuntimeError):
+    """A run broke, or was stopped because another one had; it says which, where and why."""
+
+    code = "run_broken"
+    retriable = False
+
+
 @dataclass(slots=True)
 class _Teller:
-    """Where a process tells how far its runs are; set once, when it starts."""
+    """Where a process tells how far its runs are, and hears that they are to stop.
+
+    Set once, when it starts.
+    """
 
     told: Any = None
+    stopped: Any = None
 
 
 _TELLER = _Teller()
 
 
-def _begin(told: Any) -> None:
-    _TELLER.told = told
+def _begin(told: Any, stopped: Any) -> None:
+    _TELLER.told, _TELLER.stopped = told, stopped
+    # Nobody may listen any more when a process ends: it waits for no one.
+    told.cancel_join_thread()
 
 
 def _replay(index: int, run: PolicyRun, out: Path) -> RunFigures:
     """Replay one run, write its report, and return its figures."""
+    try:
+        return _replayed(index, run, out)
+    except Exception as error:  # noqa: BLE001 - it is told, and ends the comparison
+        # Not every error can be sent from one process to another; words can.
+        raise RunBrokenError(f"{run.name}: {''.join(format_exception(error))}") from None
+
+
+def _replayed(index: int, run: PolicyRun, out: Path) -> RunFigures:
     began_s = perf_counter()
 
     def step(done: int, total: int) -> None:
+        if _TELLER.stopped.is_set():
+            raise RunBrokenError("stopped")
         _TELLER.told.put((index, done, total))
 
     folder = out / run.name
@@ -69,14 +94,21 @@ def _replay(index: int, run: PolicyRun, out: Path) -> RunFigures:
 
 
 def compare(runs: Sequence[PolicyRun], out: Path, workers: int, steps: Steps) -> list[RunFigures]:
-    """Replay all runs, ``workers`` at a time, and return their figures in the order of the runs."""
+    """Replay all runs, ``workers`` at a time, and return their figures in the order of the runs.
+
+    Raises
+    ------
+    RunBrokenError
+        A run broke; the others are stopped at their next step.
+    """
     context = multiprocessing.get_context("spawn")
-    told = context.Queue()
-    with ProcessPoolExecutor(workers, context, _begin, (told,)) as pool:
+    told, stopped = context.Queue(), context.Event()
+    with ProcessPoolExecutor(workers, context, _begin, (told, stopped)) as pool:
         futures = [pool.submit(_replay, i, run, out) for i, run in enumerate(runs)]
         try:
             _follow(futures, told, steps)
         except BaseException:
+            stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         return [future.result() for future in futures]
@@ -85,12 +117,11 @@ def compare(runs: Sequence[PolicyRun], out: Path, workers: int, steps: Steps) ->
 def _follow(futures: Sequence["Future[RunFigures]"], told: Any, steps: Steps) -> None:
     """Pass on how far the runs are, until all have ended or one has failed."""
     while not all(future.done() for future in futures):
-        try:
+        for future in futures:
+            if future.done():
+                future.result()
+        with suppress(queue.Empty):
             steps(*told.get(timeout=LOOK_S))
-        except queue.Empty:
-            for future in futures:
-                if future.done():
-                    future.result()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -122,6 +153,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except BrokenProcessPool as error:
         messages.print(f"compare-policies: the process of a run is gone: {error}", markup=False)
+        return 1
+    except RunBrokenError as error:
+        messages.print(f"compare-policies: {error}", markup=False)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -6,17 +6,10 @@ from typing import Any, Final
 
 from tests.performance.policy_replay import PolicyRun
 from walras.report import words
-from walras.report.placement_section import (
-    MACC_MS_PER_ACCELERATOR_SECOND,
-    accelerator_seconds,
-    seconds,
-)
 
-MS_PER_HOUR: Final = 3_600_000
 MS_PER_MINUTE: Final = 60_000
 PPM_PER_PERCENT: Final = 10_000
 MS_PER_SECOND: Final = 1_000
-MICRO: Final = 1_000_000
 
 Value = int | None
 
@@ -35,7 +28,7 @@ class Figure:
 
 
 def _work(macc_ms: Value) -> str:
-    return words.NONE if macc_ms is None else accelerator_seconds(macc_ms)
+    return words.NONE if macc_ms is None else words.accelerator_seconds(macc_ms)
 
 
 def _hours(macc_ms: Value) -> str:
@@ -50,8 +43,14 @@ def _wait(name: str, path: str, title: str) -> Figure:
     return Figure(name, path, title, "minutes", words.duration, MS_PER_MINUTE)
 
 
+def _quota(name: str, path: str, title: str) -> Figure:
+    return Figure(
+        name, path, title, "accelerator-hours", _hours, words.MACC_MS_PER_ACCELERATOR_HOUR
+    )
+
+
 def _seconds_of(name: str, path: str, title: str) -> Figure:
-    return Figure(name, path, title, "seconds", seconds, MS_PER_SECOND)
+    return Figure(name, path, title, "seconds", words.seconds, MS_PER_SECOND)
 
 
 def _share(name: str, path: str, title: str) -> Figure:
@@ -59,11 +58,10 @@ def _share(name: str, path: str, title: str) -> Figure:
 
 
 def _price(name: str, path: str, title: str) -> Figure:
-    return Figure(name, path, title, "credits / accelerator-hour", words.credits_of, MICRO)
+    return Figure(name, path, title, "credits / accelerator-hour", words.credits_of, words.MICRO)
 
 
 _LOST: Final = "placement.leases.preempted"
-_UNIT: Final = "accelerator-seconds"
 GROUPS: Final[Mapping[str, Sequence[Figure]]] = {
     "Jobs and waits": (
         _count("finished", "jobs.finished", "Jobs finished", "jobs"),
@@ -82,21 +80,11 @@ GROUPS: Final[Mapping[str, Sequence[Figure]]] = {
     ),
     "Quota, occupancy, prices": (
         _share("unspent_ppm", "placement.total.unspent_share_ppm", "Wasted quota"),
-        Figure(
-            "unspent_macc_ms",
-            "placement.total.unspent_macc_ms",
-            "Wasted quota, acc·h",
-            "accelerator-hours",
-            _hours,
-            MS_PER_HOUR * 1000,
-        ),
-        Figure(
+        _quota("unspent_macc_ms", "placement.total.unspent_macc_ms", "Wasted quota, acc·h"),
+        _quota(
             "short_of_devices_macc_ms",
             "placement.total.unspent_why.short_of_devices_macc_ms",
             "of it no devices, acc·h",
-            "accelerator-hours",
-            _hours,
-            MS_PER_HOUR * 1000,
         ),
         _count(
             "unplaced_cycles",
@@ -114,20 +102,12 @@ GROUPS: Final[Mapping[str, Sequence[Figure]]] = {
     "Preemptions and drains": (
         _count("preemptions", f"{_LOST}.leases", "Preemptions", "leases"),
         Figure(
-            "unsaved_macc_ms",
-            f"{_LOST}.unsaved_macc_ms",
-            "Lost, unsaved acc·s",
-            _UNIT,
-            _work,
-            MACC_MS_PER_ACCELERATOR_SECOND,
-        ),
-        Figure(
             "repeated_macc_ms",
             f"{_LOST}.repeated_macc_ms",
             "Lost, repeated acc·s",
-            _UNIT,
+            "accelerator-seconds",
             _work,
-            MACC_MS_PER_ACCELERATOR_SECOND,
+            words.MACC_MS_PER_ACCELERATOR_SECOND,
         ),
         _count("drains_begun", "drains.begun", "Drains begun", "sessions"),
         _count("drains_failed", "drains.failed", "Drains failed", "sessions"),

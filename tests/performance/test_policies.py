@@ -11,16 +11,18 @@ import pytest
 from rich.console import Console
 
 from tests.performance.machine import Machine
-from tests.performance.policy_compare import SCENARIO, compare, main
+from tests.performance.policy_compare import SCENARIO, RunBrokenError, compare, main
 from tests.performance.policy_figures import FIGURES, GROUPS, RunFigures, figures_of, same_decisions
 from tests.performance.policy_page import Comparison, comparison_page, show, write
 from tests.performance.policy_replay import PolicyRun, all_runs, replay_report
 from tests.simulation.world import World
+from walras.report.drains import BUDGET_WORDS
 from walras.scenario import load_scenario
 from walras.trace import load_window
-from walras_contracts.accounts import Rounding
+from walras_contracts.accounts import DrainTerms, Rounding
 from walras_contracts.event import Event
 from walras_contracts.registry import decode_inner
+from walras_drain.guardrail import Begun, verdict
 
 STEPS = 12
 RUN = PolicyRun(SCENARIO, 1, 1, Rounding.BACKFILL, 100_000, STEPS)
@@ -114,6 +116,49 @@ def test_the_section_agrees_with_a_count_of_the_events_themselves(
     ]
     assert drains["time_to_free_ms"]["sessions"] == len(took)
     assert drains["time_to_free_ms"]["max"] == max(took)
+    # All that declares to save had the time to: what begins anew is what saves nothing.
+    preempted = placement["leases"]["preempted"]
+    assert preempted["repeated_macc_ms"] == preempted["unsaved_macc_ms"] > 0
+    assert preempted["ran_macc_ms"] > preempted["repeated_macc_ms"]
+
+
+def test_sessions_are_held_up_where_the_drain_service_says_for_what_they_wait(
+    report: Report, events: dict[str, list[Any]]
+) -> None:
+    pending = [e for e in events["drain.sessions"] if e.state.value == "pending" and e.blockers]
+    caps = report["drains"]["caps"]
+    assert caps["sessions_held_up"] == len({event.session for event in pending}) > 0
+
+
+@pytest.mark.parametrize(
+    ("begun_job", "size_macc", "behind", "by_budget"),
+    [("j", 1000, False, False), ("other", 9000, False, True), ("other", 1000, True, True)],
+)
+def test_the_words_of_the_drain_service_tell_a_budget_from_a_distance(
+    begun_job: str, size_macc: int, behind: bool, by_budget: bool
+) -> None:
+    found = verdict(
+        terms=DrainTerms(),
+        now_ms=60_000,
+        team="t",
+        job="j",
+        size_macc=size_macc,
+        held_macc=10_000,
+        begun=[Begun(0, 1000, begun_job, "s")],
+        waited_ms=0,
+        may_wait=True,
+        behind=behind,
+    )
+    assert not found.begins
+    assert found.held_up_by.startswith(BUDGET_WORDS) is by_budget
+
+
+def test_when_a_run_breaks_the_others_are_stopped_and_its_error_is_told(tmp_path: Path) -> None:
+    whole_day = replace(RUN, hours=24, steps=None)
+    missing = replace(whole_day, scenario=tmp_path / "none.toml", retention_gap_ppm=0)
+    with pytest.raises(RunBrokenError, match=r"(?s)^backfill-none: .*ScenarioError.*none\.toml"):
+        compare([whole_day, missing], tmp_path, 2, lambda *_: None)
+    assert not (tmp_path / whole_day.name / "report.json").exists()
 
 
 def test_every_rounding_runs_with_retention_and_without() -> None:
@@ -178,5 +223,6 @@ def test_a_comparison_of_an_hour_tells_all_six_runs(
     for run in read["runs"]:
         assert (tmp_path / run["name"] / "report.html").is_file()
         assert run["figures"]["finished"] > 0
+        assert (run["figures"]["cuts"] > 0) is (run["rounding"] == Rounding.RELEASE), run["name"]
     digests = [run["digests"]["quotas"] for run in read["runs"]]
     assert len(set(digests)) > 1, "no policy made a difference"

@@ -16,7 +16,6 @@ from walras.demo.run import DemoOptions, run_demo
 from walras.interrupts import take_interrupts
 from walras.processes import ProcessError
 from walras.report import words
-from walras.report.placement_section import accelerator_seconds, seconds
 from walras.report.records import ReportError
 from walras.scenario import ScenarioError
 from walras_contracts.accounts import Rounding
@@ -145,19 +144,19 @@ def summary(report: Mapping[str, Any]) -> list[str]:
 def _placement_summary(report: Mapping[str, Any]) -> list[str]:
     total, drains = report["placement"]["total"], report["drains"]
     preempted = report["placement"]["leases"]["preempted"]
-    unsaved = accelerator_seconds(preempted["unsaved_macc_ms"])
+    repeated = words.accelerator_seconds(preempted["repeated_macc_ms"])
     wasted = words.percent(total["unspent_share_ppm"])
     gang = words.duration(total["gang_wait_most_ms"])
     took, allowed = drains["time_to_free_ms"], drains["time_allowed_ms"]
     freed = drains["ended"].get("freed", 0)
     placed = (
         f"placement: {report['placement']['waits']['starts']} starts, {preempted['leases']} "
-        f"preemptions, {unsaved} accelerator-seconds of theirs unsaved, {wasted} of the bought "
-        f"quota unspent, longest wait of a gang with quota {gang}"
+        f"preemptions, {repeated} accelerator-seconds of theirs repeated, {wasted} of the "
+        f"bought quota unspent, longest wait of a gang with quota {gang}"
     )
     drained = (
-        f"drains: {drains['begun']} begun, {freed} freed in p50 {seconds(took['p50'])}, "
-        f"p99 {seconds(took['p99'])} of {seconds(allowed['p50'])}, "
+        f"drains: {drains['begun']} begun, {freed} freed in p50 {words.seconds(took['p50'])}, "
+        f"p99 {words.seconds(took['p99'])} of {words.seconds(allowed['p50'])}, "
         f"{drains['caps']['sessions_held_up']} held up by the guardrail"
     )
     return [placed, drained]

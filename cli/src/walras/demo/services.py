@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from walras.processes import Service
 
-REPLICATED = ("clearing", "placement", "drain", "capacity", "node_agent")
 BESIDE_THE_CYCLE = frozenset({"billing", "invoicing", "snapshot", "views"})
 """What the next cycle does not wait for: it gives way to the others on a machine with few cores."""
 ASIDE = 5

@@ -7,6 +7,9 @@ from html import escape
 from walras.report.charts import MUTED, RULE, nice_step, plain
 
 _TOP, _BOTTOM, _RIGHT = 6, 40, 64
+_PARTS_MOST = 6
+_DIGIT_WIDTH, _LABEL_GAP = 7, 4
+"""Of a digit in a wide face at the size of the axis, and at least between two labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,9 @@ def bar_chart(
     height = _TOP + pitch * len(groups) + _BOTTOM
     known = [bar.value for group in groups for bar in group.bars if bar.value is not None]
     peak = max([*known, mark or 0.0], default=0.0) or 1.0
-    step = nice_step(peak, 6)
-    top_value = step * -(-peak // step)
     span = width - name_width - _RIGHT
+    step = _tick_step(peak, span, tick)
+    top_value = step * -(-peak // step)
     bottom = height - _BOTTOM
 
     layout = _Layout(pitch, bar_height, name_width, span / top_value)
@@ -89,6 +92,18 @@ def bar_chart(
         f'text-anchor="middle">{escape(x_label)}</text></svg>'
     )
     return "".join(parts)
+
+
+def _tick_step(peak: float, span: float, tick: Callable[[float], str]) -> float:
+    """Return the distance of ticks: as many as have room for their labels beside each other."""
+    step = peak
+    for most in range(_PARTS_MOST, 0, -1):
+        step = nice_step(peak, most)
+        parts = round(-(-peak // step))
+        widest = max(len(tick(index * step)) for index in range(parts + 1))
+        if widest * _DIGIT_WIDTH + _LABEL_GAP <= span / parts:
+            break
+    return step
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,12 @@ DEFINITIONS: Mapping[str, str] = {
     "lost_work": (
         "accelerator-time of leases that were asked to leave and left. repeated: what did not "
         "bring the job nearer to its end, by the run time that was left when the lease was granted "
-        "and when its agent freed it; in the simulated fleet jobs that checkpoint go on where they "
-        "stopped, and all others begin anew. "
-        "unsaved: all that jobs ran which do not declare that they checkpoint, which is what "
-        "placement counts as lost when it chooses who leaves. Jobs that their teams took back are "
-        "no preemptions."
+        "and when its agent freed it; of a job of unknown length, what is unsaved. unsaved: all "
+        "that jobs ran which do not declare that they checkpoint, which is what placement counts "
+        "as lost when it chooses who leaves. What is repeated beyond that ran in jobs that "
+        "checkpoint, since they had saved, or at all if they had not. In the simulated fleet jobs "
+        "that have saved go on where they stopped, so both are equal where all that checkpoint "
+        "had the time to. Jobs that their teams took back are no preemptions."
     ),
     "drain_times": (
         "from the command to the moment the last part was freed, by its agent, of sessions that "

@@ -104,6 +104,7 @@ class DrainBook:
         ends: Counter[str] = Counter()
         by_reason: dict[str, Counter[str]] = {}
         took_ms, allowed_ms, used_ppm = [], [], []
+        late = 0
         for name, session in self.sessions.items():
             end = session.end()
             ends[end] += 1
@@ -115,6 +116,7 @@ class DrainBook:
             if session.deadline_ms is not None:
                 allowed_ms.append(session.deadline_ms - session.commanded_ms)
                 used_ppm.append(ratio_ppm(took_ms[-1], allowed_ms[-1]) or 0)
+                late += freed_ms > session.deadline_ms
         return {
             "sessions": len(self.sessions),
             "begun": sum(s.commanded_ms is not None for s in self.sessions.values()),
@@ -125,7 +127,7 @@ class DrainBook:
             "time_to_free_ms": {"sessions": len(took_ms), **percentiles(took_ms)},
             "time_allowed_ms": percentiles(allowed_ms),
             "used_of_allowed_ppm": percentiles(used_ppm),
-            "freed_after_deadline": sum(used > 1_000_000 for used in used_ppm),
+            "freed_after_deadline": late,
             "forced": len(self.said.get(FORCED, ())),
             "cancels_rejected": len(self.said.get(CANCEL_REJECTED, ())),
             "caps": self._caps(),

@@ -12,8 +12,6 @@ from walras.report.waiting import WaitBook
 from walras_contracts.demand import JobSubmitted
 from walras_contracts.work import JobState
 
-MACC_PER_ACCELERATOR = 1000
-
 
 @dataclass(slots=True)
 class JobCourse:

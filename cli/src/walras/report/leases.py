@@ -16,6 +16,7 @@ UNASKED = "not_asked"
 _CHECKPOINT = Drainability.CHECKPOINT.value
 _FINISHED = LeaseOutcome.FINISHED.value
 _VACATED = LeaseOutcome.VACATED.value
+_OPEN = "open"
 
 
 @dataclass(slots=True)
@@ -41,12 +42,12 @@ class LeasePart:
     def repeated_macc_ms(self) -> int:
         """Return what of it did not bring the job nearer to its end, as its agent says.
 
-        All of it, where nobody knows how long the job is and it has not saved.
+        Where nobody knows how long the job is, what is unsaved.
         """
-        ran = self.ran_macc_ms()
         if self.left_at_grant_ms is None or self.left_ms is None:
-            return 0 if self.saves else ran
-        return max(0, ran - self.size_macc * max(0, self.left_at_grant_ms - self.left_ms))
+            return self.unsaved_macc_ms()
+        nearer_ms = max(0, self.left_at_grant_ms - self.left_ms)
+        return max(0, self.ran_macc_ms() - self.size_macc * nearer_ms)
 
     def unsaved_macc_ms(self) -> int:
         """Return what of it is lost if only jobs that declare to checkpoint have saved."""
@@ -143,7 +144,7 @@ class LeaseBook:
                 preempted.setdefault(reason, Lost()).add(parts)
                 if reason not in OF_ITS_TEAM:
                     whole.add(parts)
-            elif outcome not in {_FINISHED, "open"}:
+            elif outcome not in {_FINISHED, _OPEN}:
                 failed.add(parts)
         return {
             "granted": len(leases),
@@ -159,7 +160,7 @@ class LeaseBook:
 
 def _outcome(parts: Iterable[LeasePart]) -> str:
     """Return how a lease ended: what is not freed is open, what was vacated in part was vacated."""
-    outcomes = [part.outcome or "open" for part in parts]
+    outcomes = [part.outcome or _OPEN for part in parts]
     if _VACATED in outcomes:
         return _VACATED
     return next((o for o in outcomes if o != _FINISHED), _FINISHED)

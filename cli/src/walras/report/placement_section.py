@@ -11,8 +11,6 @@ from walras.report.sections import section
 from walras.report.tables import html_table
 
 GEOMETRIES_SHOWN = 12
-MACC_MS_PER_ACCELERATOR_SECOND = 1_000_000
-MACC_MS_PER_ACCELERATOR_HOUR = 3_600 * MACC_MS_PER_ACCELERATOR_SECOND
 
 
 def placement_section(report: Mapping[str, Any]) -> str:
@@ -42,17 +40,7 @@ def placement_section(report: Mapping[str, Any]) -> str:
     return section("placement", "Placement and drains", note, "".join(parts))
 
 
-def accelerator_seconds(macc_ms: int) -> str:
-    """Return whole accelerator-seconds of macc·ms."""
-    return f"{macc_ms // MACC_MS_PER_ACCELERATOR_SECOND:,}"
-
-
-def seconds(time_ms: int | None) -> str:
-    """Return whole seconds, rounded down."""
-    return words.NONE if time_ms is None else f"{time_ms // 1000:,} s"
-
-
-def percentile_words(found: Mapping[str, int | None]) -> str:
+def _percentiles(found: Mapping[str, int | None]) -> str:
     """Return p50, p90 and p99 of durations in one line."""
     return " / ".join(words.duration(found[name]) for name in ("p50", "p90", "p99"))
 
@@ -62,8 +50,8 @@ def _facts(report: Mapping[str, Any]) -> str:
     total, waits, leases = placement["total"], placement["waits"], placement["leases"]
     preempted, caps = leases["preempted"], drains["caps"]
     lost = (
-        f"{accelerator_seconds(preempted['repeated_macc_ms'])} repeated; "
-        f"{accelerator_seconds(preempted['unsaved_macc_ms'])} of jobs that save nothing"
+        f"{words.accelerator_seconds(preempted['repeated_macc_ms'])} repeated, "
+        f"{words.accelerator_seconds(preempted['unsaved_macc_ms'])} of it by jobs that save nothing"
     )
     wasted = (
         f"{words.accelerator_hours(total['unspent_macc_ms'])} acc·h, "
@@ -75,14 +63,14 @@ def _facts(report: Mapping[str, Any]) -> str:
         f"the distance between drains), {words.count(caps['begun_beyond_budget'])} begun "
         f"beyond; {words.count(total['preemption_cycles_detected'])} preemption cycles broken"
     )
-    first = percentile_words(report["jobs"]["wait_to_first_start_ms"])
+    first = _percentiles(report["jobs"]["wait_to_first_start_ms"])
     facts = (
         ("jobs finished", words.count(report["jobs"]["finished"])),
         ("starts, restarts included", words.count(waits["starts"])),
         ("wait to first start, p50 / p90 / p99", first),
-        ("wait of gangs to first start", percentile_words(waits["wait_of_gangs_ms"])),
+        ("wait of gangs to first start", _percentiles(waits["wait_of_gangs_ms"])),
         ("longest a gang with quota waited", words.duration(total["gang_wait_most_ms"])),
-        ("all the wait of finished jobs", percentile_words(waits["wait_of_finished_ms"])),
+        ("all the wait of finished jobs", _percentiles(waits["wait_of_finished_ms"])),
         ("preemptions", words.count(preempted["leases"])),
         ("allowed to stay after all", words.count(leases["allowed_to_stay"])),
         ("lost accelerator-seconds", lost),
@@ -177,7 +165,7 @@ def _reasons(by_reason: Mapping[str, Any]) -> str:
             (reason or "not told").replace("_", " "),
             [
                 Bar(
-                    found["macc_ms"] / MACC_MS_PER_ACCELERATOR_HOUR,
+                    found["macc_ms"] / words.MACC_MS_PER_ACCELERATOR_HOUR,
                     PALETTE[0],
                     f"{words.accelerator_hours(found['macc_ms'])} acc·h",
                 )
@@ -207,8 +195,8 @@ def _preemptions(leases: Mapping[str, Any]) -> str:
                 words.count(asked.get(reason, 0)),
                 words.count(cost["leases"]),
                 words.accelerator_hours(cost["ran_macc_ms"], 1),
-                accelerator_seconds(cost["repeated_macc_ms"]),
-                accelerator_seconds(cost["unsaved_macc_ms"]),
+                words.accelerator_seconds(cost["repeated_macc_ms"]),
+                words.accelerator_seconds(cost["unsaved_macc_ms"]),
             )
         )
     return html_table(heads, rows, 1, set())
@@ -226,8 +214,8 @@ def _drains(drains: Mapping[str, Any]) -> str:
         drains[name] for name in ("time_to_free_ms", "time_allowed_ms", "used_of_allowed_ppm")
     )
     note = (
-        f"{words.count(drains['begun'])} begun; command to freed p50 {seconds(took['p50'])},"
-        f" p99 {seconds(took['p99'])} of {seconds(allowed['p50'])} (p50 "
+        f"{words.count(drains['begun'])} begun; command to freed p50 {words.seconds(took['p50'])},"
+        f" p99 {words.seconds(took['p99'])} of {words.seconds(allowed['p50'])} (p50 "
         f"{words.percent(used['p50'], 0)}, p99 {words.percent(used['p99'], 0)} of the time "
         f"allowed); {words.count(drains['freed_after_deadline'])} after the deadline, "
         f"{words.count(drains['forced'])} by SIGKILL."

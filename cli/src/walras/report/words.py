@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 
 MICRO = 1_000_000
+MACC_MS_PER_ACCELERATOR_SECOND = 1_000_000
+MACC_MS_PER_ACCELERATOR_HOUR = 3_600 * MACC_MS_PER_ACCELERATOR_SECOND
 NONE = "–"
 
 
@@ -43,6 +45,11 @@ def duration(time_ms: int | None) -> str:
     return f"{days} d {hours} h"
 
 
+def seconds(time_ms: int | None) -> str:
+    """Return whole seconds, rounded down."""
+    return NONE if time_ms is None else f"{time_ms // 1000:,} s"
+
+
 def moment(time_ms: int | None) -> str:
     """Return a market time as a date and time in UTC."""
     if time_ms is None:
@@ -52,4 +59,9 @@ def moment(time_ms: int | None) -> str:
 
 def accelerator_hours(macc_ms: int, digits: int = 0) -> str:
     """Return accelerator-hours of macc·ms."""
-    return f"{macc_ms / 3_600_000_000:,.{digits}f}"
+    return f"{macc_ms / MACC_MS_PER_ACCELERATOR_HOUR:,.{digits}f}"
+
+
+def accelerator_seconds(macc_ms: int) -> str:
+    """Return whole accelerator-seconds of macc·ms, rounded down."""
+    return f"{macc_ms // MACC_MS_PER_ACCELERATOR_SECOND:,}"
