@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from tests.chaos.orders import FOLDER_VARIABLE, look, obey
+from tests.chaos.orders import FOLDER_VARIABLE, Order, look, obey
 from tests.chaos.plan import AT_START, Gap
 from walras_runtime.align import Aligned
 from walras_runtime.kafka.producing import Batches
@@ -35,9 +35,9 @@ class OrderedRunner(StepRunner):
 
     async def _commit(self, batches: Batches, position: Position) -> None:
         self._reach(Gap.BEFORE_TRANSACTION, position.step)
-        if self._is_ordered(Gap.IN_TRANSACTION, position.step):
+        if self._ordered(Gap.IN_TRANSACTION, position.step):
             self._stop_before_commit(position.step)
-        if self._is_ordered(Gap.BEHIND_COMMIT_REQUEST, position.step):
+        if self._ordered(Gap.BEHIND_COMMIT_REQUEST, position.step):
             self._die_behind_the_request(position.step)
         await super()._commit(batches, position)
         self._reach(Gap.AFTER_COMMIT, position.step)
@@ -71,18 +71,22 @@ class OrderedRunner(StepRunner):
 
         client.send = watched
 
-    def _is_ordered(self, gap: Gap, step: int) -> bool:
-        order = look(Path(os.environ[FOLDER_VARIABLE]))
-        return (
+    def _ordered(self, gap: Gap, step: int) -> Order | None:
+        """Return the order that waits, if it is for this gap of this process."""
+        order = look(self._orders())
+        is_meant = (
             order is not None
             and (order.service, order.partition) == (self._spec.service, self._partition)
             and order.gap is gap
             and (gap in AT_START or order.step <= step)
         )
+        return order if is_meant else None
 
     def _reach(self, gap: Gap, step: int) -> None:
-        folder = Path(os.environ[FOLDER_VARIABLE])
-        if self._is_ordered(gap, step):
-            order = look(folder)
-            assert order is not None
-            obey(folder, order)
+        order = self._ordered(gap, step)
+        if order is not None:
+            obey(self._orders(), order)
+
+    @staticmethod
+    def _orders() -> Path:
+        return Path(os.environ[FOLDER_VARIABLE])

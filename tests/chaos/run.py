@@ -1,6 +1,5 @@
 """One chaos run: servers, workers, disturbances, and the verdict over what was written."""
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -13,11 +12,12 @@ from tests.chaos.broker_log import SeenLog, read_log
 from tests.chaos.crew import Crew
 from tests.chaos.oracle import judge
 from tests.chaos.plan import Plan
+from tests.chaos.quiet_client import quiet_client
 from tests.chaos.roles import ROLES, Role, outside_topics, specs, written_topics
 from tests.chaos.session import TRANSACTION_TIMEOUT_MS, Session
 from tests.chaos.story import LOOK_BACK_MS
 from tests.chaos.twin import barrier_faults, differences, run_twin
-from tests.chaos.waiting import watching
+from tests.chaos.waiting import Watch, watching
 from tests.performance.outside import outside
 from walras.audit import AuditError, AuditRules, audit
 from walras_contracts.topics import load_topics
@@ -101,17 +101,16 @@ async def run_chaos(
     """
     began = time.monotonic()
     async with AsyncExitStack() as stack:
-        # While the broker is away the client says so hundreds of times a second.
-        client = logging.getLogger("aiokafka")
-        stack.callback(client.setLevel, client.level)
-        client.setLevel(logging.CRITICAL)
+        stack.enter_context(quiet_client())
         crew = Crew(_settings(broker, redis), folder, broken)
         stack.callback(crew.close)
         topics = load_topics()
         await create_topics(broker.bootstrap, topics)
         writer = await stack.enter_async_context(outside(broker.bootstrap, topics))
         watched = [topics[role.watched] for role in roles]
-        watch = await stack.enter_async_context(watching(broker.bootstrap, watched))
+        watch = await stack.enter_async_context(
+            watching(broker.bootstrap, lambda consumer: Watch(consumer, watched))
+        )
         await crew.start_all(roles)
         session = Session(plan, roles, broker, redis, crew, writer, watch, say, progress)
         happened = await session.run()

@@ -9,7 +9,8 @@ from typing import Final, Literal
 
 from aiokafka import TopicPartition
 
-from tests.chaos.crew import EXIT_FENCED, KILLED, Crew, Worker
+from tests.chaos.crew import EXIT_FENCED, Crew, Worker
+from tests.chaos.forks import KILLED
 from tests.chaos.orders import Order, give
 from tests.chaos.plan import AT_START, Disturbance, Kind, Plan
 from tests.chaos.roles import Role, aimed_at, outside_topics, specs

@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from walras_contracts.topics import Topic
 from walras_runtime.kafka.log_reading import plain_consumer
 from walras_runtime.kafka.wire import BarrierMark, parse_message
+from walras_runtime.records import Record
 
 PATIENCE_S: Final = 60.0
 """Upper bound of every wait; far above what is needed."""
@@ -54,6 +55,17 @@ class Watch:
         for place in places:
             consumer.seek(place, 0)
 
+    def look(self) -> None:
+        """Check that the reader reads.
+
+        Raises
+        ------
+        KafkaError
+            It broke.
+        """
+        if self.following is not None and self.following.done():
+            self.following.result()
+
     def reached(self, topic: str, partitions: Iterable[int]) -> int:
         """Return the last barrier that all of some partitions show; -1: none.
 
@@ -62,9 +74,11 @@ class Watch:
         KafkaError
             The reader broke.
         """
-        if self.following is not None and self.following.done():
-            self.following.result()
+        self.look()
         return min(self._seen[topic, partition] for partition in partitions)
+
+    def take(self, record: Record) -> None:
+        """Take a record that is no barrier: here nothing is made of it."""
 
     async def follow(self) -> None:
         """Read for ever."""
@@ -76,13 +90,18 @@ class Watch:
                     if isinstance(item, BarrierMark):
                         place = name, tp.partition
                         self._seen[place] = max(self._seen[place], item.barrier.number)
+                    else:
+                        self.take(item)
+
+
+W = TypeVar("W", bound=Watch)
 
 
 @asynccontextmanager
-async def watching(bootstrap: str, topics: Sequence[Topic]) -> AsyncIterator[Watch]:
-    """Follow topics for as long as the context lasts."""
+async def watching(bootstrap: str, watch_of: Callable[[AIOKafkaConsumer], W]) -> AsyncIterator[W]:
+    """Follow what a watch is of for as long as the context lasts."""
     async with plain_consumer(bootstrap) as consumer:
-        watch = Watch(consumer, topics)
+        watch = watch_of(consumer)
         watch.following = following = asyncio.create_task(watch.follow())
         try:
             yield watch

@@ -1,49 +1,26 @@
 """The processes of a run: started, killed and started again by name; agents by `agent/<node>`."""
 
-import asyncio
 import json
-import os
-import signal
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from tests.chaos.forks import Forks, Process
 from tests.chaos.orders import FOLDER_VARIABLE, open_folder
-from tests.chaos.waiting import PATIENCE_S, ChaosError
+from tests.chaos_drains.left_running import end_all
 from tests.chaos_drains.market import DEVICES_VARIABLE, EVIDENCE_VARIABLE
 from tests.chaos_drains.plan import Plan
 from tests.chaos_drains.terms import DEVICES, NODES, Times
 from tests.chaos_drains.worker import PLAN_VARIABLE, ROLE_VARIABLE
-from tests.performance.machine import ROOT
-from walras.processes import Zygote
-from walras_node_agent.host.machine import parents
 
 WORKER_MODULE: Final = "tests.chaos_drains.worker"
 SERVICES: Final = ("ticker", "capacity", "market", "placement", "drain")
 AGENTS: Final = tuple(f"agent/{node}" for node in NODES)
-TAIL_LINES: Final = 25
-KILLED: Final = -int(signal.SIGKILL)
 
 
-@dataclass(slots=True)
-class Process:
-    """One process: the start's number at the zygote, and what it may end with."""
-
-    name: str
-    start: int
-    pid: int
-    log: Path
-    may_end: set[int] = field(default_factory=set)
-
-    def tail(self) -> str:
-        """Return the end of its log."""
-        text = self.log.read_text("utf-8", "replace") if self.log.exists() else ""
-        return "\n".join(text.splitlines()[-TAIL_LINES:])
-
-
-class Crew:
-    """All processes but the broker's; they die with this process, what agents started does not.
+class Crew(Forks[Process]):
+    """All processes but the broker's; what agents started does not die with this process.
 
     Parameters
     ----------
@@ -62,8 +39,7 @@ class Crew:
         open_folder(self.orders)
         self.evidence.mkdir(parents=True, exist_ok=True)
         self._times = times
-        clean = {n: v for n, v in os.environ.items() if not n.startswith("WALRAS_")}
-        self._environment = clean | {
+        settings = {
             "WALRAS_KAFKA_BOOTSTRAP": bootstrap,
             "WALRAS_MODE": "live",
             "WALRAS_INTERVAL_MS": str(times.interval_ms),
@@ -78,85 +54,26 @@ class Crew:
                 {"seed": plan.seed, "still": plan.still, "times": asdict(times)}
             ),
         }
-        self._zygote = Zygote([WORKER_MODULE], self.folder / "zygote.log", str(ROOT))
-        self._count = 0
-        self.processes: dict[str, Process] = {}
+        super().__init__(WORKER_MODULE, settings, self.folder)
 
     async def start_all(self) -> None:
         """Start everything."""
         for name in (*SERVICES, *AGENTS):
             await self.start(name)
 
-    async def start(self, name: str) -> Process:
+    async def start(self, name: str) -> None:
         """Start a process; it takes the place of the one before."""
-        self._count += 1
         role, _, node = name.partition("/")
-        log = self.folder / f"{role}{f'-{node}' if node else ''}-{self._count}.log"
         own = {ROLE_VARIABLE: role, **(self._of_agent(node) if node else {})}
-        command = {
-            "module": WORKER_MODULE,
-            "environment": self._environment | own,
-            "log": str(log),
-            "nice": 0,
-        }
-        # The first start waits until the zygote has imported everything.
-        number, pid = await asyncio.to_thread(self._zygote.start, command)
-        process = self.processes[name] = Process(name, number, pid, log)
-        return process
-
-    def look(self) -> None:
-        """Check that no process has ended by itself.
-
-        Raises
-        ------
-        ChaosError
-            One has; with the end of its log.
-        """
-        for process in self.processes.values():
-            code = self._zygote.ended(process.start)
-            if code is not None and code not in process.may_end:
-                raise ChaosError(f"{process.name} ended with {code}; its log:\n{process.tail()}")
-
-    async def kill(self, name: str) -> None:
-        """Kill a process without warning; returned when it has ended."""
-        process = self.processes[name]
-        process.may_end.add(KILLED)
-        self._zygote.signal(process.start, signal.SIGKILL)
-        await self.end_of(name, KILLED)
-
-    async def end_of(self, name: str, code: int) -> None:
-        """Wait until a process ends with a code.
-
-        Raises
-        ------
-        ChaosError
-            It ended otherwise, or not in time.
-        """
-        process = self.processes[name]
-        process.may_end.add(code)
-        found = await asyncio.to_thread(self._zygote.wait, process.start, PATIENCE_S)
-        if found != code:
-            raise ChaosError(
-                f"{name} ended with {found}, not with {code}; its log:\n{process.tail()}"
-            )
-
-    async def stop(self) -> None:
-        """Ask all processes to stop, and check that they do so in good order."""
-        for process in self.processes.values():
-            self._zygote.signal(process.start, signal.SIGTERM)
-        for name in self.processes:
-            await self.end_of(name, 0)
-
-    def started_by_agents(self) -> list[int]:
-        """Return what runs of jobs, and their keepers: by the folder that they were told of."""
-        mark = str(self.folder).encode()
-        return [pid for pid in sorted(parents()) if pid != os.getpid() and _names(pid, mark)]
+        start, pid, log = await self.fork(name, own)
+        self.processes[name] = Process(name=name, start=start, pid=pid, log=log)
 
     def close(self) -> None:
-        """End whatever still runs."""
-        self._zygote.close()
-        for pid in self.started_by_agents():
-            os.kill(pid, signal.SIGKILL)
+        """End whatever still runs, what agents started too."""
+        try:
+            super().close()
+        finally:
+            end_all(self.folder)
 
     def _of_agent(self, node: str) -> Mapping[str, str]:
         own = {
@@ -175,17 +92,3 @@ class Crew:
             "VERIFY_MS": "2000",
         }
         return {f"WALRAS_NODE_AGENT_{name}": value for name, value in own.items()}
-
-
-def _names(pid: int, mark: bytes) -> bool:
-    """Whether a process is a keeper of the folder, or was started with a part's directory in it."""
-    root = Path("/proc") / str(pid)
-    try:
-        command = (root / "cmdline").read_bytes()
-        environment = (root / "environ").read_bytes()
-    except OSError:
-        return False
-    is_keeper = b"walras_node_agent.host.keeper" in command and mark in command
-    return is_keeper or any(
-        word.startswith(b"WALRAS_CONTROL_DIR=" + mark) for word in environment.split(b"\0")
-    )

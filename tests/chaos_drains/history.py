@@ -126,12 +126,13 @@ def read_lives(evidence: Path, offset_ms: int) -> list[Life]:
 
 
 def read_life(path: Path, offset_ms: int) -> Life | None:
-    """Read the evidence of a process; None: it died before it wrote anything."""
-    return life_of(path.name, path.read_text("utf-8").splitlines(), offset_ms)
+    """Read the evidence of a process; None: it died before it wrote a whole line."""
+    whole, _, _cut_off = path.read_text("utf-8").rpartition("\n")
+    return life_of(path.name, whole.splitlines(), offset_ms)
 
 
 def life_of(name: str, lines: Iterable[str], offset_ms: int) -> Life | None:
-    """Return what a file of evidence says; a line that was cut off says nothing."""
+    """Return what the lines of a file of evidence say; None: the first is no `start`."""
     words = [line.split() for line in lines]
     if not words or len(words[0]) != 5:
         return None

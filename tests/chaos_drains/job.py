@@ -2,8 +2,8 @@
 
 Its own file of evidence, named by lease, node and process, begins with `start`, team, job, and
 whether it is the first process of its part, has a `step` every few milliseconds, each with the time
-since boot in ms, and `end` where it ends by itself. So what is
-killed has lived at least until its last step. While it lives it holds its devices' memory.
+since boot in ms, and `end` where it ends by itself. So what is killed has lived at least until its
+last step. While it lives it holds its devices' memory.
 """
 
 import json

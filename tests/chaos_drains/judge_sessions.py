@@ -4,7 +4,8 @@ from collections import Counter
 from typing import Final
 
 from tests.chaos_drains.history import Entry, History
-from tests.chaos_drains.live import ENDED
+from tests.chaos_drains.leases import Part
+from tests.chaos_drains.terms import ENDED
 from walras_contracts.drains import DrainSessionChanged, SessionState
 from walras_contracts.work import LeaseGranted, LeaseState, LeaseStatusChanged
 
@@ -17,6 +18,15 @@ def sessions(history: History) -> dict[str, list[tuple[Entry, DrainSessionChange
     found: dict[str, list[tuple[Entry, DrainSessionChanged]]] = {}
     for entry, event in history.of(DrainSessionChanged):
         found.setdefault(event.session, []).append((entry, event))
+    return found
+
+
+def first_freed(history: History) -> dict[Part, tuple[Entry, LeaseStatusChanged]]:
+    """Return the record by which each part was freed, the first one where there are more."""
+    found: dict[Part, tuple[Entry, LeaseStatusChanged]] = {}
+    for entry, status in history.of(LeaseStatusChanged):
+        if status.state is LeaseState.FREED:
+            found.setdefault((status.lease, status.node), (entry, status))
     return found
 
 
@@ -59,7 +69,7 @@ def endless(history: History) -> list[str]:
 def freed_wrong(history: History) -> list[str]:
     """Return parts that were freed twice, or did something when they were freed."""
     faults = []
-    freed: dict[tuple[str, str], str] = {}
+    freed: dict[Part, str] = {}
     for entry, status in history.of(LeaseStatusChanged):
         part = status.lease, status.node
         if part not in freed:
@@ -73,21 +83,14 @@ def freed_wrong(history: History) -> list[str]:
 
 def never_freed(history: History) -> list[str]:
     """Return parts that were granted and never freed."""
-    freed = {
-        (status.lease, status.node)
-        for _, status in history.of(LeaseStatusChanged)
-        if status.state is LeaseState.FREED
-    }
+    freed = first_freed(history)
     granted = {(grant.lease, grant.node): None for _, grant in history.of(LeaseGranted)}
     return [f"{part} was granted and never freed" for part in granted if part not in freed]
 
 
 def freed_too_soon(history: History) -> list[str]:
     """Return sessions that were told to be freed before each of their parts was."""
-    at: dict[tuple[str, str], int] = {}
-    for entry, status in history.of(LeaseStatusChanged):
-        if status.state is LeaseState.FREED:
-            at.setdefault((status.lease, status.node), entry.step)
+    at = {part: entry.step for part, (entry, _) in first_freed(history).items()}
     faults = []
     for name, records in sessions(history).items():
         for entry, event in records:
@@ -103,10 +106,7 @@ def freed_too_soon(history: History) -> list[str]:
 
 def alive_when_freed(history: History) -> list[str]:
     """Return processes that lived on when their part was told to be free."""
-    at: dict[tuple[str, str], int] = {}
-    for _, status in history.of(LeaseStatusChanged):
-        if status.state is LeaseState.FREED:
-            at.setdefault((status.lease, status.node), status.at_ms)
+    at = {part: status.at_ms for part, (_, status) in first_freed(history).items()}
     return [
         f"{life.lease} on {life.node}: process {life.pid} lived "
         f"{life.last_ms - at[life.lease, life.node]} ms after it was freed"

@@ -5,17 +5,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tests.chaos_drains.history import Entry, History
+from tests.chaos_drains.terms import HOLDS
 from walras_contracts.capacity import NodeHealthReported
 from walras_contracts.drains import VacateRequested, VacateWithdrawn
 from walras_contracts.work import (
-    JobState,
     JobStatusChanged,
     LeaseGranted,
     LeaseState,
     LeaseStatusChanged,
 )
 
-HOLDS: Final = frozenset({JobState.RUNNING, JobState.DRAINING})
 HOLE_INTERVALS: Final = 2
 """A longer time between two barriers is an interruption: silence is counted anew."""
 Part = tuple[str, str]

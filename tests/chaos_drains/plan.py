@@ -51,6 +51,7 @@ class Kind(StrEnum):
 
 
 KILLS: Final = tuple(kind for kind in Kind if kind is not Kind.CLAWBACK)
+OF_A_NODE: Final = frozenset({Kind.AGENT, Kind.AGENT_AWAY, Kind.CLAWBACK})
 PAIRS: Final = (
     (Kind.AGENT, Kind.DRAIN),
     (Kind.AGENT, Kind.PLACEMENT),
@@ -87,9 +88,11 @@ class Disturbance:
 
     def describe(self) -> str:
         """Return it in words."""
-        where = f" {self.gap.replace('_', ' ')}" if self.gap else ""
-        what = " and ".join(self.pair) if self.pair else self.kind.value
-        return f"{what.replace('_', ' ')} ({self.node}{where})"
+        kinds = self.pair or (self.kind,)
+        places = [self.node] if OF_A_NODE.intersection(kinds) else []
+        places += [self.gap.value] if self.gap else []
+        what = " and ".join(kinds) + (f" ({' '.join(places)})" if places else "")
+        return what.replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True)

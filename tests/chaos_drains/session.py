@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.chaos.forks import KILLED
 from tests.chaos.orders import Order, give
 from tests.chaos.plan import AT_START
-from tests.chaos.waiting import eventually
-from tests.chaos_drains.crew import AGENTS, KILLED, Crew
+from tests.chaos.waiting import ChaosError, eventually
+from tests.chaos_drains.crew import AGENTS, Crew
+from tests.chaos_drains.left_running import left_running
 from tests.chaos_drains.live import FOLLOWED, Live
 from tests.chaos_drains.market import STOP_TEAM
-from tests.chaos_drains.plan import Disturbance, Kind, Plan
+from tests.chaos_drains.plan import MOST_STEPS, Disturbance, Kind, Plan
 from tests.chaos_drains.terms import DEVICES, MARKET, NODES
 from tests.performance.outside import Outside
 from walras_contracts.capacity import NodeObserved, NodeState
@@ -65,7 +67,7 @@ class Session:
             count = len(self.plan.disturbances)
             what = disturbance.describe()
             self.say(f"{number} of {count}, {begun} drains begun: {what}: {done}")
-        while len(self.seen.begun) < self.plan.drains:
+        while not has_enough_drains(self.plan, len(self.seen.begun), self.seen.last_step()):
             await self.steps(2)
 
     async def finish(self) -> None:
@@ -78,7 +80,7 @@ class Session:
             self.left,
         )
         await self.steps(2)
-        await self.until(lambda: not self.crew.started_by_agents(), "the last keeper to end")
+        await self.until(lambda: not left_running(self.crew.folder), "the last keeper to end")
 
     def left(self) -> str:
         """Return what has not ended, for people."""
@@ -92,27 +94,27 @@ class Session:
         """Wait for a condition while nothing breaks."""
 
         def look() -> None:
-            self.seen.reached()
+            self.seen.look()
             self.crew.look()
 
         try:
             await eventually(condition, what, look)
-        except Exception:
+        except ChaosError:
             self.say(f"waited in vain for {what}: {left()}")
             raise
 
     async def steps(self, count: int) -> None:
         """Wait until so many further steps are done."""
-        wanted = self.seen.reached() + count
-        await self.until(lambda: self.seen.reached() >= wanted, f"step {wanted}")
+        wanted = self.seen.last_step() + count
+        await self.until(lambda: self.seen.last_step() >= wanted, f"step {wanted}")
 
     async def caught_up(self) -> None:
         """Wait until a step that is ticked from now on is done."""
         wanted = self.seen.ticked() + 2
         await self.until(
-            lambda: self.seen.reached() >= wanted,
+            lambda: self.seen.last_step() >= wanted,
             f"step {wanted}",
-            lambda: str({name: self.seen.reached([name]) for name in FOLLOWED}),
+            lambda: str({name: self.seen.last_step([name]) for name in FOLLOWED}),
         )
 
     async def observe(self, node: str, state: NodeState) -> None:
@@ -134,7 +136,7 @@ class Session:
 
     async def kill(self, name: str) -> None:
         """Kill a process."""
-        await self.crew.kill(name)
+        await self.crew.kill(self.crew.processes[name])
         self.killed[name.partition("/")[0]] += 1
 
     async def kill_broker(self) -> None:
@@ -159,6 +161,19 @@ class Session:
                 self.say(f"the broker is not back yet: {error.code}")
             else:
                 return
+
+
+def has_enough_drains(plan: Plan, begun: int, step: int) -> bool:
+    """Whether as many drains as planned have begun by a step.
+
+    Raises
+    ------
+    ChaosError
+        They have not, and no more jobs are planned.
+    """
+    if begun < plan.drains and step >= MOST_STEPS:
+        raise ChaosError(f"{begun} of {plan.drains} drains begun in {step} steps: no jobs are left")
+    return begun >= plan.drains
 
 
 async def agent(session: Session, disturbance: Disturbance) -> str:
@@ -190,11 +205,11 @@ async def service(session: Session, disturbance: Disturbance) -> str:
     else:
         if gap in AT_START:
             # It comes by that gap when it starts; this death is the means, and is not counted.
-            await session.crew.kill(name)
+            await session.crew.kill(session.crew.processes[name])
         give(session.crew.orders, Order("kill", name, 0, gap, session.seen.ticked() + 1))
         if gap in AT_START:
             await session.crew.start(name)
-        await session.crew.end_of(name, KILLED)
+        await session.crew.end_of(session.crew.processes[name], KILLED)
         session.killed[name] += 1
     await session.crew.start(name)
     return "started again"

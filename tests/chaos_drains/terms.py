@@ -1,9 +1,11 @@
-"""What a run fixes: the size of the fleet, and the times of drains, heartbeats and barriers."""
+"""What a run fixes: the size of the fleet, and times of drains, heartbeats and barriers."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from walras_contracts.accounts import DrainTerms
+from walras_contracts.drains import SessionState
+from walras_contracts.work import JobState
 
 MARKET: Final = "sim"
 POOL: Final = "unit"
@@ -13,6 +15,10 @@ DEVICES: Final = 4
 """Of each node."""
 DEVICE_MACC: Final = 1_000
 SUPPLY: Final = len(NODES) * DEVICES
+HOLDS: Final = frozenset({JobState.RUNNING, JobState.DRAINING})
+"""States of a job that holds a lease."""
+ENDED: Final = frozenset({SessionState.FREED, SessionState.FAILED, SessionState.CANCELLED})
+"""States of a drain that is over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,10 @@ from tests.chaos_drains.run import Report, run_drains
 from tests.chaos_drains.terms import USUAL, Times
 from walras_launcher.pytest_plugin import OwnBroker
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.timeout(300),
+]
 
 DRAINS, KILLS = 20, 7
 LONG_DRAINS, LONG_KILLS = 200, 40

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.chaos_drains.history import Entry, History, life_of
+from tests.chaos_drains.history import Entry, History, life_of, read_life
 from tests.chaos_drains.rehearsal import BACK_AT, LOST_AT, TEAM, Told, rehearse, time_ms
 from tests.chaos_drains.verdict import JUDGES, judge
 from walras_contracts.capacity import NodeHealthReported
@@ -117,9 +117,8 @@ def gang_on_a_lost_node(told: Told) -> None:
     assert isinstance(entry.event, LeaseGranted)
     part = entry.event.model_copy(update={"node": "n2", "devices": (2,)})
     told.history.entries["leases"].insert(place, replace(entry, event=part, key="c1/n2"))
-    for entries in ("placement.figures",):
-        kept = told.history.entries[entries]
-        told.history.entries[entries] = [e for e in kept if e.step < 9]
+    figures = told.history.entries[PlacementMeasured.TOPIC]
+    told.history.entries[PlacementMeasured.TOPIC] = [e for e in figures if e.step < 9]
     told.status(BACK_AT + 1, "c", ("c1", "n2"), LeaseState.FREED, LeaseOutcome.LOST)
 
 
@@ -310,6 +309,17 @@ def test_evidence_that_was_cut_off_counts_up_to_there() -> None:
     assert life_of("a1@n1@7", lines, 1_000) == life
     assert life_of("a1@n1@7", [], 0) is None
     assert life_of("a1@n1@7", ["start 10"], 0) is None
+
+
+def test_a_first_line_that_was_cut_off_is_no_evidence(tmp_path: Path) -> None:
+    """Half of `first` would be a child."""
+    path = tmp_path / "a1@n1@7"
+    path.write_text(f"start 100 {TEAM} a fir", "utf-8")
+    assert read_life(path, 0) is None
+    path.write_text(f"start 100 {TEAM} a first\nstep 1", "utf-8")
+    life = read_life(path, 0)
+    assert life is not None
+    assert (life.is_first, life.last_ms) == (True, 100)
 
 
 def test_silence_needs_a_first_word(told: Told) -> None:

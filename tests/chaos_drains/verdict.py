@@ -9,7 +9,7 @@ from tests.chaos_drains import judge_leases, judge_runs, judge_sessions, judge_u
 from tests.chaos_drains.history import History
 from walras_contracts.capacity import NodePublished
 from walras_contracts.drains import VacateRequested
-from walras_contracts.work import LeaseGranted, LeaseState, LeaseStatusChanged, UsageMetered
+from walras_contracts.work import LeaseGranted, UsageMetered
 
 Judge = Callable[[History], list[str]]
 JUDGES: Final[Mapping[str, Judge]] = {
@@ -56,11 +56,7 @@ class Verdict:
 
 def judge(history: History) -> Verdict:
     """Judge a history."""
-    freed = {
-        (status.lease, status.node): status.outcome.value
-        for _, status in history.of(LeaseStatusChanged)
-        if status.state is LeaseState.FREED
-    }
+    freed = judge_sessions.first_freed(history).values()
     return Verdict(
         faults={name: found(history) for name, found in JUDGES.items()},
         figures={
@@ -77,5 +73,5 @@ def judge(history: History) -> Verdict:
         },
         ends=judge_sessions.ends(history),
         reasons=Counter(event.reason.value for _, event in history.of(VacateRequested)),
-        outcomes=Counter(freed.values()),
+        outcomes=Counter(status.outcome.value for _, status in freed),
     )
