@@ -6,6 +6,8 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 # Another project's environment must not be written into.
 unexport VIRTUAL_ENV UV_PROJECT_ENVIRONMENT
+# A run starts hundreds of processes; each of them would compile again all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 HOURS ?= 24
 SEED ?= 1
