@@ -53,6 +53,25 @@ def test_events_are_counted_per_topic_and_type(report: dict[str, Any]) -> None:
     }
 
 
+def test_what_a_start_pays_for_behind_its_end_is_paid_and_no_occupancy(
+    report: dict[str, Any],
+) -> None:
+    topics = tiny_log()
+    record = next(r for r in topics["usage"] if r.key == "a/60")
+    rest = {**record.body(), "running_ms": 0}
+    topics["usage"] = [*topics["usage"], replace(record, value=json.dumps(rest).encode())]
+    found = build_report(CONTEXT, topics)
+
+    assert found["occupancy"] == report["occupancy"]
+    before, after = report["teams"][0], found["teams"][0]
+    told = {name for name in after if after[name] != before[name]}
+    assert told == {"rated_micro", "idle_paid_macc_ms", "mean_price_micro", "price_ratio_ppm"}
+    assert (before["idle_paid_macc_ms"], after["idle_paid_macc_ms"]) == (0, 240_000_000)
+    twice = {**record.body(), "running_ms": 60_000}
+    topics["usage"][-1] = replace(record, value=json.dumps(twice).encode())
+    assert build_report(CONTEXT, topics)["teams"][0]["rated_micro"] == after["rated_micro"]
+
+
 def test_occupancy_is_leased_over_supplied_time(report: dict[str, Any]) -> None:
     found = report["occupancy"]
     # Supply: 10,000 macc for 180 s; what is withheld is no supply.

@@ -62,8 +62,10 @@ def not_metered(history: History) -> list[str]:
     """Return processes, and times up to `freed`, that use does not cover but for a heartbeat."""
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for (lease, node, _), pieces in usage_by_source(history).items():
-        first, last = pieces[min(pieces)], pieces[max(pieces)]
-        spans[lease, node] = first.start_ms, last.end_ms
+        # Behind its end a start may have to pay for more: nothing ran in that.
+        ran = [piece for piece in pieces.values() if piece.running_ms != 0]
+        if ran:
+            spans[lease, node] = min(u.start_ms for u in ran), max(u.end_ms for u in ran)
     slack_ms = history.times.heartbeat_ms
     faults = []
     for life in history.lives:

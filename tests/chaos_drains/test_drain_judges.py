@@ -245,6 +245,18 @@ def test_use_that_ends_before_the_part_is_freed_is_seen(told: Told) -> None:
     assert seen_by(told.history) == {"not metered"}
 
 
+def test_use_that_a_start_still_pays_for_behind_its_end_is_none_of_a_process(told: Told) -> None:
+    _, entry = found(told.history, UsageMetered, of_c(1))
+    last = entry.event
+    assert isinstance(last, UsageMetered)
+    rest = {"seq": 2, "start_ms": last.end_ms, "end_ms": last.end_ms + 60_000, "running_ms": 0}
+    told.history.entries["usage"].append(replace(entry, event=last.model_copy(update=rest)))
+    assert seen_by(told.history) == set()
+    ran = rest | {"running_ms": 60_000}
+    told.history.entries["usage"][-1] = replace(entry, event=last.model_copy(update=ran))
+    assert seen_by(told.history) == {"not metered"}
+
+
 def warned_or_freed(state: SessionState) -> Callable[[DrainSessionChanged], bool]:
     return lambda event: event.state is state
 

@@ -81,10 +81,12 @@ class Bench:
             for s in self.statuses
         ]
 
-    def metered(self) -> list[tuple[int, int, str, bool]]:
+    def metered(self, *, ran: bool = False) -> list[tuple[int, int, str, bool]]:
+        """All use; or that in which something ran, without what is owed behind the end."""
         return [
             (u.start_ms - START_MS, u.end_ms - START_MS, u.work_class.value, u.billable)
             for u in sorted(self.usage, key=lambda u: u.start_ms)
+            if u.running_ms or not ran
         ]
 
     def check_usage(self) -> None:

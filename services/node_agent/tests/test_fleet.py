@@ -32,8 +32,9 @@ def test_a_lease_runs_as_long_as_it_says_and_ends_to_the_millisecond() -> None:
     bench.steps(60_000, 120_000)
 
     assert bench.told() == [("running", "", 0, 90_000), ("freed", "finished", 90_000, 0)]
-    assert bench.metered() == [(0, 60_000, "market", True), (60_000, 90_000, "market", True)]
-    assert [u.seq for u in bench.usage] == [0, 1]
+    ran = [(0, 60_000, "market", True), (60_000, 90_000, "market", True)]
+    assert bench.metered(ran=True) == ran
+    assert [u.seq for u in bench.usage[:2]] == [0, 1]
 
 
 def test_an_end_at_the_border_of_the_window_is_told_in_that_window() -> None:
@@ -43,12 +44,12 @@ def test_an_end_at_the_border_of_the_window_is_told_in_that_window() -> None:
     assert bench.told()[-1] == ("freed", "finished", 60_000, 0)
 
 
-def test_a_lease_without_work_starts_and_ends_unmetered() -> None:
+def test_a_lease_without_work_starts_and_ends_and_ran_for_no_time() -> None:
     bench = Bench()
     bench.step(0, emit(part(run_ms=0)))
 
     assert [s[0] for s in bench.told()] == ["running", "freed"]
-    assert bench.usage == []
+    assert bench.metered(ran=True) == []
 
 
 def test_a_gang_starts_when_all_of_its_parts_are_there() -> None:
@@ -131,13 +132,17 @@ def test_early_late_and_missing_barriers_leave_neither_gap_nor_overlap() -> None
 def test_a_record_written_again_after_the_end_does_not_start_the_lease_again() -> None:
     bench = Bench()
     bench.step(0, emit(part(run_ms=1)))
-    assert bench.step(60_000, emit(part(run_ms=1, work_class=WorkClass.OPPORTUNISTIC))) == []
+    bench.step(60_000, emit(part(run_ms=1, work_class=WorkClass.OPPORTUNISTIC)))
+    assert len(bench.told()) == 2
+    assert bench.metered(ran=True) == [(0, 1, "market", True)]
 
 
 def test_nothing_is_remembered_of_a_lease_whose_record_ended() -> None:
     bench = Bench()
     bench.step(0, emit(part(run_ms=1)))
     bench.step(60_000, tombstone(LeaseGranted, "l1/n1", "n1"))
+    # What its start has to pay for is over by then.
+    bench.step(300_001)
 
     assert list(state_digest_input(bench.log, "node_agent")) == ["0/~clock"]
     assert last_status(bench) == ("l1/n1", None)

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from services.billing.tests.charge_audit import faults
 from tests.simulation.chain.scenario import Scenario
-from tests.simulation.chain.world import MINUTE_MS, Restart, World, decoded
+from tests.simulation.chain.world import MINUTE_MS, START_MS, Restart, World, decoded
 from walras_contracts.capacity import NodePublished, NodeState
 from walras_contracts.demand import Drainability
 from walras_contracts.drains import VacateRequested, VacateWithdrawn
@@ -26,6 +26,9 @@ from walras_contracts.work import (
     UsageMetered,
     WorkClass,
 )
+
+MINIMUM_MS = 300_000
+"""A start pays for as much."""
 
 
 @dataclass
@@ -60,6 +63,13 @@ class Auditor:
         self.begun_anew: set[str] = set()
         """Leases whose job left and had saved nothing: what it ran in them is lost."""
         self.usage: dict[str, list[UsageMetered]] = defaultdict(list)
+        self.owed: dict[tuple[str, str], list[UsageMetered]] = defaultdict(list)
+        """What leases pay for behind their end, by lease and node."""
+        self.ended: dict[tuple[str, str], LeaseStatusChanged] = {}
+        self.classes: dict[str, WorkClass] = {}
+        """Of each lease, by its last record."""
+        self.asked: set[str] = set()
+        """Leases of whose drain an agent spoke."""
         self._seen: dict[str, dict[int, int]] = defaultdict(dict)
         self._freed: list[LeaseStatusChanged] = []
         self._cancelled: list[DrainStatusChanged] = []
@@ -93,13 +103,15 @@ class Auditor:
             for event in self._new("lease.status")
             if isinstance(event, LeaseStatusChanged) and event.state is LeaseState.FREED
         ]
-        self._cancelled = [
-            event
-            for event in self._new("drain.status")
-            if isinstance(event, DrainStatusChanged) and event.state is DrainState.CANCELLED
-        ]
+        self.ended |= {(freed.lease, freed.node): freed for freed in self._freed}
+        told = [e for e in self._new("drain.status") if isinstance(e, DrainStatusChanged)]
+        self.asked |= {event.lease for event in told}
+        self._cancelled = [event for event in told if event.state is DrainState.CANCELLED]
         for event in self._new("usage"):
             assert isinstance(event, UsageMetered)
+            if event.running_ms == 0:
+                self.owed[event.lease, event.node].append(event)
+                continue
             self.usage[f"{event.team}/{event.job}"].append(event)
             self.check_metered(event)
 
@@ -130,6 +142,7 @@ class Auditor:
         fresh: dict[str, None] = {}
         for event in events:
             assert isinstance(event, LeaseGranted)
+            self.classes[event.lease] = event.work_class
             held = self.leases.get(event.lease)
             if held is not None and event.node in held.parts:
                 held.work_class = event.work_class
@@ -219,11 +232,41 @@ class Auditor:
                 left = self.left[key]
                 assert left is not None
                 assert kept_ms + left == expected, f"{key} ran {kept_ms}, {left} left of {expected}"
+        for (lease, node), owed in self.owed.items():
+            sources[f"{lease}/{node}/{owed[0].attempt}"] += [each.seq for each in owed]
+        self.check_minimum()
         for source, numbers in sources.items():
             assert sorted(numbers) == list(range(len(numbers))), f"{source} has holes"
         for key, count in self.finished.items():
             assert count <= 1, f"{key} finished {count} times"
             assert not count or self.left[key] == 0
+
+    def check_minimum(self) -> None:
+        """A start that was bought and ended by itself pays for five minutes once they passed."""
+        ran: dict[tuple[str, str], list[UsageMetered]] = defaultdict(list)
+        for metered in self.usage.values():
+            for usage in metered:
+                ran[usage.lease, usage.node].append(usage)
+        bought = {WorkClass.MARKET}
+        # The fleet is a window of 5 s ahead of its barrier.
+        now_ms = START_MS + self.world.step * MINUTE_MS
+        for part, freed in self.ended.items():
+            metered, owed = ran[part], self.owed.get(part, [])
+            billed_ms = sum(u.end_ms - u.start_ms for u in metered if u.billable)
+            due_ms = freed.at_ms + MINIMUM_MS - billed_ms
+            owes = freed.outcome is LeaseOutcome.FINISHED and part[0] not in self.asked
+            if owed:
+                assert freed.outcome is LeaseOutcome.FINISHED, f"{part} owes nothing and pays"
+                ends = [freed.at_ms, *[u.end_ms for u in owed]]
+                assert [u.start_ms for u in owed] == ends[:-1]
+                assert min(due_ms, now_ms) - MINUTE_MS < ends[-1] <= min(due_ms, now_ms + 5_000)
+                for use in metered[-1:]:
+                    same = ("quantity_macc", "pool", "team", "market", "limit_micro")
+                    assert all(getattr(u, n) == getattr(use, n) for u in owed for n in same)
+                assert all(u.billable and u.work_class is WorkClass.MARKET for u in owed)
+            elif owes and {self.classes[part[0]], *(u.work_class for u in metered[-1:])} == bought:
+                passed_ms = min(due_ms, now_ms) - freed.at_ms
+                assert passed_ms < MINUTE_MS, f"{part} does not pay its start"
 
     def check_charges(self) -> None:
         """What is metered and due is charged: once, whole, at the price of its position."""

@@ -57,7 +57,9 @@ def oracle_spent(auditor: Auditor) -> Totals:
             continue
         if usage.end_ms > until_ms:
             continue
-        payer = scenario.pool_at(usage.team, usage.start_ms)
+        # The rest of a start is owed to the pool in which it ended.
+        is_rest = usage.running_ms == 0
+        payer = usage.pool if is_rest else scenario.pool_at(usage.team, usage.start_ms)
         history = sorted(prices[usage.market, payer])
         edges = sorted(
             {usage.start_ms, usage.end_ms}
@@ -172,6 +174,7 @@ def test_the_scenarios_contain_all_that_they_are_meant_to_contain() -> None:
         in_none = [m for m in auditor.scenario.memberships if m.minute > 0]
         seen["between two pools"] += any(a.minute != b.minute for a, b in pairwise(in_none))
         seen["finished"] += sum(auditor.finished.values())
+        seen["a start that pays for more than it ran"] += len(auditor.owed)
 
     wanted_names = (
         "quota_lost",
@@ -191,6 +194,7 @@ def test_the_scenarios_contain_all_that_they_are_meant_to_contain() -> None:
         "between two pools",
         "a node of another type",
         "finished",
+        "a start that pays for more than it ran",
     )
     for name in wanted_names:
         assert seen[name] > 0, (name, dict(seen))
@@ -231,6 +235,21 @@ def test_the_auditor_refuses_time_that_is_metered_twice() -> None:
     metered.append(metered[-1].model_copy(update={"lease": "twin", "seq": 0, "attempt": 9}))
     with pytest.raises(AssertionError, match="metered twice"):
         auditor.check_usage()
+
+
+def test_the_auditor_refuses_a_start_that_does_not_pay_for_five_minutes() -> None:
+    auditor = next(found for seed in range(20) if (found := play(seed, 22)).owed)
+    auditor.check_usage()
+    part, owed = next(iter(auditor.owed.items()))
+    auditor.owed[part] = [u.model_copy(update={"pool": "other"}) for u in owed]
+    with pytest.raises(AssertionError):
+        auditor.check_minimum()
+    auditor.owed[part] = owed[1:]
+    with pytest.raises(AssertionError):
+        auditor.check_minimum()
+    del auditor.owed[part]
+    with pytest.raises(AssertionError, match="does not pay its start"):
+        auditor.check_minimum()
 
 
 def test_the_auditor_refuses_use_that_was_never_charged() -> None:

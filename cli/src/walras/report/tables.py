@@ -49,6 +49,7 @@ def _teams(report: Mapping[str, Any]) -> str:
         "Wallet (cr)",
         "Used (acc·h)",
         "of it free",
+        "Paid, nothing ran (acc·h)",
         "Share of income",
         "Share of use",
         "Mean price (cr)",
@@ -75,6 +76,7 @@ def _teams(report: Mapping[str, Any]) -> str:
                 words.credits_of(row["wallet_micro"], 0),
                 words.accelerator_hours(used),
                 words.percent(free_ppm, 0),
+                words.accelerator_hours(row["idle_paid_macc_ms"]),
                 words.percent(row["share_of_income_ppm"]),
                 words.percent(row["share_of_use_ppm"]),
                 words.credits_of(row["mean_price_micro"]),
@@ -87,7 +89,10 @@ def _teams(report: Mapping[str, Any]) -> str:
             )
         )
     settled = words.moment(report["settled_until_ms"])
-    note = f"Income, spent and wallet as settled up to {settled}; use and price up to the end."
+    note = (
+        f"Income, spent and wallet as settled up to {settled}; use and price up to the end. "
+        "A start pays for five minutes, also for those behind its end, in which nothing ran."
+    )
     return section("teams", "Teams", note, html_table(heads, rows, 2, marks))
 
 

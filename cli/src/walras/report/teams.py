@@ -66,6 +66,7 @@ def team_rows(
                 "opportunistic_macc_ms": use.opportunistic_macc_ms,
                 "overhang_macc_ms": use.overhang_macc_ms,
                 "unpriced_macc_ms": use.unpriced_macc_ms,
+                "idle_paid_macc_ms": use.idle_paid_macc_ms,
                 "share_of_use_ppm": use_share,
                 "share_of_income_ppm": income_share,
                 "share_ratio_ppm": None

@@ -2,10 +2,14 @@
 
 The report rates use itself, by the rule of design §6: the price of the pool in force, at most the
 job's limit; opportunistic and unbillable time costs nothing. It needs the prices first.
+
+A start pays for five minutes. What it pays for behind its end, use in which nothing ran, is no
+occupancy.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from walras.billing_log.amounts import NUMERATOR_PER_MICRO, half_even, mean_price_micro
 from walras.report.prices import History, PriceBook
@@ -27,6 +31,8 @@ class TeamUse:
     """Use that is paid for: billable, not opportunistic, with a price in force."""
     unpriced_macc_ms: int = 0
     """Billable time without a price in force."""
+    idle_paid_macc_ms: int = 0
+    """Paid use in which nothing ran, as of starts that ended early; the classes leave it out."""
     numerator: int = 0
 
     @property
@@ -67,13 +73,17 @@ class UsageBook:
                 start_ms, end_ms = max(start_ms, window_start_ms), min(end_ms, window_end_ms)
                 if end_ms <= start_ms:
                     continue
+            team = teams.get(body["team"])
+            if team is None:
+                team = teams[body["team"]] = TeamUse()
+            if body.get("running_ms") == 0 and body["billable"]:
+                team.idle_paid_macc_ms += (end_ms - start_ms) * macc
+                self._rate(team, body, start_ms, end_ms)
+                continue
             amounts = occupied.get((market, work_class))
             if amounts is None:
                 amounts = occupied[market, work_class] = [0] * bins.count
             macc_ms = bins.add(amounts, start_ms, end_ms, macc)
-            team = teams.get(body["team"])
-            if team is None:
-                team = teams[body["team"]] = TeamUse()
             if work_class == _OPPORTUNISTIC:
                 team.opportunistic_macc_ms += macc_ms
                 continue
@@ -82,11 +92,15 @@ class UsageBook:
             else:
                 team.overhang_macc_ms += macc_ms
             if body["billable"]:
-                history = self.prices.pools.get((market, body["pool"]), self._unpriced)
-                price_ms, unpriced_ms = history.integral(start_ms, end_ms, body["limit_micro"])
-                team.numerator += price_ms * macc * body["tariff_ppm"]
-                team.unpriced_macc_ms += unpriced_ms * macc
-                team.rated_macc_ms += macc_ms - unpriced_ms * macc
+                self._rate(team, body, start_ms, end_ms)
+
+    def _rate(self, team: TeamUse, body: Mapping[str, Any], start_ms: int, end_ms: int) -> None:
+        macc = body["quantity_macc"]
+        history = self.prices.pools.get((body["market"], body["pool"]), self._unpriced)
+        price_ms, unpriced_ms = history.integral(start_ms, end_ms, body["limit_micro"])
+        team.numerator += price_ms * macc * body["tariff_ppm"]
+        team.unpriced_macc_ms += unpriced_ms * macc
+        team.rated_macc_ms += (end_ms - start_ms - unpriced_ms) * macc
 
     def macc_ms(self, market: str, *classes: WorkClass) -> list[int]:
         """Return use × time in each bin of a market, in the classes named."""

@@ -239,6 +239,7 @@ class DrainStatusChanged(Event):
 class UsageMetered(Event):
     """One half-open interval ``[start_ms, end_ms)`` in which a lease part held devices.
 
+    Or one behind its end that its start pays for: then ``running_ms`` is 0 and it is billable.
     ``running_ms`` and ``busy_ms`` say what became of the time held; null: not measured. They never
     decide whether and at what price it is charged, nor whether a record repeats another. Figures
     that contradict the interval or each other count as not measured.

@@ -24,6 +24,7 @@ from walras_node_agent.drains import (
     usage_class,
 )
 from walras_node_agent.metering import UsageTemplate
+from walras_node_agent.minimum_start import MINIMUM_START_MS, owed_until, owes
 from walras_node_agent.part_life import LEAVING, OVER, Happened, TellDrain, TellLease, Warn
 from walras_node_agent.part_table import Effect, PartEvent, PartState
 from walras_node_agent.parts import advance, due, of_command, started
@@ -57,6 +58,7 @@ def simulate(
     run = _Run(state, now_ms, before_ms, max(before_ms, now_ms + interval_ms), behaviour)
     for lease_id in sorted(state.leases):
         run.lease(state.leases[lease_id])
+    run.write_owed()
     state.clock = Clock(run.until_ms, state.clock.pieces + len(run.whole))
     return run.outputs
 
@@ -79,6 +81,9 @@ class _Run:
         self._told: list[tuple[TellDrain, int]] = []
         self._metered_ms: int | None = None
         """When the present lease was freed; None: not in this window."""
+        self._owing: list[UsageMetered] = []
+        """Its use on each node as it was then, if its start owes: what is said later changes
+        nothing."""
 
     def lease(self, lease: Lease) -> None:
         """Take one lease through the window."""
@@ -207,7 +212,7 @@ class _Run:
 
     def _tell_lease(self, lease: Lease, told: TellLease, at_ms: int) -> None:
         if told.state is LeaseState.FREED:
-            self._metered_ms = at_ms
+            self._metered_ms, self._owing = at_ms, _owing(lease)
         self.outputs.extend(
             emit(
                 LeaseStatusChanged(
@@ -237,14 +242,42 @@ class _Run:
             self.outputs.extend(emit(event) for event in drain_statuses(lease, deed, at_ms))
 
     def _forget(self, lease: Lease) -> None:
-        """Forget a lease that is freed, but for what keeps it from being started again."""
-        self._metered_ms = None
+        """Forget a freed lease, but for what it owes and what keeps it from being started again."""
+        if lease.start_ms is not None and self._metered_ms is not None:
+            billed_ms = self._metered_ms - lease.start_ms - lease.unbilled_ms
+            self._note_owed(lease, billed_ms, self._metered_ms)
+        self._metered_ms, self._owing = None, []
         del self._state.leases[lease.lease]
         left = {node: None for node in lease.sizes_macc if node not in lease.records_ended}
         if left:
             self._state.ended[lease.lease] = left
         self.outputs.extend(status_ended(lease.lease, node) for node in lease.records_ended)
         self._state.changed[lease.lease] = None
+
+    def _note_owed(self, lease: Lease, billed_ms: int, freed_ms: int) -> None:
+        rest_ms = MINIMUM_START_MS - billed_ms
+        if not self._owing or rest_ms <= 0:
+            return
+        rest = {
+            "seq": self._state.clock.pieces + len(self.whole) + lease.seq_offset,
+            "start_ms": freed_ms,
+            "end_ms": freed_ms + rest_ms,
+            "running_ms": 0,
+        }
+        self._state.owed[lease.lease] = [each.model_copy(update=rest) for each in self._owing]
+
+    def write_owed(self) -> None:
+        """Write the use that is owed up to the end of the window."""
+        for lease_id, owed in sorted(self._state.owed.items()):
+            parts = [owed_until(each, self.until_ms) for each in owed]
+            self.outputs.extend(emit(record) for told, _ in parts for record in told)
+            if parts[0][0]:
+                self._state.changed[lease_id] = None
+            left = [rest for _, rest in parts if rest is not None]
+            if left:
+                self._state.owed[lease_id] = left
+            else:
+                del self._state.owed[lease_id]
 
     def _meter(self, lease: Lease, from_ms: int, until_ms: int) -> int:
         """Meter each part over a time, by what it is now; return into how many pieces it was cut.
@@ -260,6 +293,8 @@ class _Run:
         unbilled_ms = unbilled_from_ms(lease)
         if unbilled_ms is not None:
             cut = split(cut, unbilled_ms)
+            lease.unbilled_ms += sum(end - start for start, end in cut if start >= unbilled_ms)
+            self._state.changed[lease.lease] = None
         self._write_usage(lease, cut, unbilled_ms)
         lease.seq_offset += len(cut)
         return len(cut)
@@ -274,6 +309,13 @@ class _Run:
                     template = UsageTemplate(_usage(lease, node, billed))
                     lease.templates[node, billed] = template
                 self.outputs.append(template.output(seq, start_ms, end_ms))
+
+
+def _owing(lease: Lease) -> list[UsageMetered]:
+    """Return the use of the parts of a lease that is freed now, if its start owes."""
+    if not owes(lease.work_class, lease.life.outcome, draining=lease.life.draining):
+        return []
+    return [_usage(lease, node, billed=True) for node in sorted(lease.sizes_macc)]
 
 
 def _usage(lease: Lease, node: str, billed: bool) -> UsageMetered:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from walras_contracts.drains import DrainCommanded
-from walras_contracts.work import LeaseGranted, WorkClass
+from walras_contracts.work import LeaseGranted, UsageMetered, WorkClass
 from walras_node_agent.metering import UsageTemplate
 from walras_node_agent.part_dump import dump_life, parse_life
 from walras_node_agent.part_life import Life, fresh
@@ -14,7 +14,7 @@ CLOCK_KEY = "~clock"
 _FIELDS: Final = (
     *("job", "team", "pool", "market", "attempt", "work_class", "limit_micro", "tariff_ppm"),
     *("parts", "remaining_run_ms", "life", "sizes_macc", "start_ms", "end_ms", "seq_offset"),
-    *("heard", "told_ms", "free_ms", "records_ended"),
+    *("unbilled_ms", "heard", "told_ms", "free_ms", "records_ended"),
 )
 """What the state topic keeps of a lease, in this order."""
 
@@ -46,6 +46,8 @@ class Lease:
     start_ms: int | None = None
     end_ms: int | None = None
     seq_offset: int = 0
+    unbilled_ms: int = 0
+    """For how much of its time nobody pays."""
     heard: str = ""
     """The last command: it comes once for every node."""
     told_ms: int = 0
@@ -145,6 +147,8 @@ class FleetState:
     ended: dict[str, dict[str, None]] = field(default_factory=dict)
     """Nodes of freed leases until placement ends their records: a record that was written again
     before placement knew must not start them a second time."""
+    owed: dict[str, list[UsageMetered]] = field(default_factory=dict)
+    """What freed leases still have to pay for, one record a node; written as it passes."""
     clock: Clock = field(default_factory=Clock)
     changed: dict[str, None] = field(default_factory=dict)
     """Leases whose record is to be written in this step."""
@@ -156,7 +160,10 @@ class FleetState:
             return
         fields = json.loads(value)
         if isinstance(fields, dict):
-            self.ended[key] = dict.fromkeys(fields["ended"])
+            if fields["ended"]:
+                self.ended[key] = dict.fromkeys(fields["ended"])
+            if fields["owed"]:
+                self.owed[key] = [UsageMetered.model_validate(each) for each in fields["owed"]]
         else:
             self.leases[key] = Lease.parse(key, fields)
 
@@ -165,5 +172,8 @@ class FleetState:
         lease = self.leases.get(lease_id)
         if lease is not None:
             return lease.dump()
-        ended = self.ended.get(lease_id)
-        return json.dumps({"ended": sorted(ended)}).encode() if ended else None
+        ended, owed = self.ended.get(lease_id, {}), self.owed.get(lease_id, [])
+        if not ended and not owed:
+            return None
+        kept = {"ended": sorted(ended), "owed": [each.model_dump(mode="json") for each in owed]}
+        return json.dumps(kept).encode()

@@ -19,6 +19,8 @@ class HeldPart:
     life: Life
     meter: Meter | None = None
     """None before it runs and after it is freed."""
+    billed_ms: int = 0
+    """For how much time it was metered as billable."""
     started_ms: int | None = None
     saved_ms: int | None = None
     """When the job said of its drain that all is saved."""
@@ -90,6 +92,7 @@ class HeldPart:
             "grant": self.grant.model_dump(mode="json"),
             "life": dump_life(self.life),
             "meter": None if self.meter is None else self.meter.dump(),
+            "billed_ms": self.billed_ms,
             "started_ms": self.started_ms,
             "saved_ms": self.saved_ms,
             "heard": self.heard,

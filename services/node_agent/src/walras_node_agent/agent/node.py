@@ -9,11 +9,12 @@ from typing import Final
 
 from walras_contracts.drains import DrainCommanded
 from walras_contracts.identifiers import lease_part_key
-from walras_contracts.work import LeaseGranted, LeaseState, LeaseStatusChanged
+from walras_contracts.work import LeaseGranted, LeaseState, LeaseStatusChanged, UsageMetered
 from walras_node_agent.agent.held_part import HeldPart
 from walras_node_agent.agent.metering import Meter, Terms, usage
 from walras_node_agent.agent.outgoing import Outgoing, of_output, outgoing
 from walras_node_agent.agent.reports import drain_status, lease_status
+from walras_node_agent.minimum_start import MINIMUM_START_MS, owed_until, owes
 from walras_node_agent.part_life import (
     OVER,
     Deed,
@@ -38,7 +39,7 @@ class Turn:
     events: list[Outgoing] = field(default_factory=list)
     deeds: list[tuple[str, Deed]] = field(default_factory=list)
     changed: dict[str, None] = field(default_factory=dict)
-    """Leases whose part has to be kept again."""
+    """Leases whose part, and what they owe, has to be kept again."""
     commands_changed: bool = False
 
 
@@ -66,6 +67,8 @@ class Node:
         self.parts: dict[str, HeldPart] = {}
         self.commands: dict[str, DrainCommanded] = {}
         """Commands for leases that are not known yet: the two come on different topics."""
+        self.owed: dict[str, UsageMetered] = {}
+        """What parts that were freed soon still have to pay for, by lease; told as it passes."""
         self.blockers: dict[str, tuple[str, ...]] = {}
         """What each part waits for, as it was last seen."""
         self.faults: dict[str, str] = {}
@@ -179,6 +182,7 @@ class Node:
             part.life = life
             part.note_saved(now_ms)
         if over:
+            self._note_owed(part, draining=before.draining)
             part.meter = None
         if before.state is PartState.STARTING and part.life.state is not PartState.STARTING:
             self._count_from(part, now_ms)
@@ -219,6 +223,8 @@ class Node:
             drained = part.life.draining or part.life.state is PartState.CANCELLING
             if drained and now_ms >= part.told_drain_ms + self._progress_ms:
                 self.happens(lease, Happened(PartEvent.PROGRESS_DUE), now_ms)
+        if not defer_usage:
+            self._tell_owed(now_ms + self.offset_ms)
 
     def note_standing(self, *, stands: bool, now_ms: int) -> None:
         """Note whether what is granted may be started; what waited for that is."""
@@ -295,9 +301,37 @@ class Node:
         first_seq = part.meter.seq
         part.meter, cut = part.meter.advanced(until_ms, self.offset_ms, terms, final=final)
         for event in usage(part.grant, first_seq, cut, terms):
-            self._turn.events.append(outgoing(event, f"usage/{event.record_key()}"))
+            self._tell_usage(event)
+            part.billed_ms += event.end_ms - event.start_ms if event.billable else 0
         if cut:
             self._turn.changed[part.grant.lease] = None
+
+    def _tell_usage(self, event: UsageMetered) -> None:
+        self._turn.events.append(outgoing(event, f"usage/{event.record_key()}"))
+
+    def _note_owed(self, part: HeldPart, *, draining: bool) -> None:
+        """Note what a part that is freed has to pay for behind its end."""
+        grant, meter, outcome = part.grant, part.meter, part.life.outcome
+        rest_ms = MINIMUM_START_MS - part.billed_ms
+        if meter is None or rest_ms <= 0 or not owes(grant.work_class, outcome, draining=draining):
+            return
+        begin_ms = meter.begin_ms(self.offset_ms)
+        whole = [(begin_ms, begin_ms + rest_ms)]
+        (owed,) = usage(grant, meter.seq, whole, Terms(grant.work_class))
+        self.owed[grant.lease] = owed.model_copy(update={"running_ms": 0})
+        self._turn.changed[grant.lease] = None
+
+    def _tell_owed(self, wall_ms: int) -> None:
+        """Tell the use that is owed up to now."""
+        for lease, owed in list(self.owed.items()):
+            told, rest = owed_until(owed, wall_ms)
+            for event in told:
+                self._tell_usage(event)
+                self._turn.changed[lease] = None
+            if rest is None:
+                del self.owed[lease]
+            else:
+                self.owed[lease] = rest
 
     def _do(self, part: HeldPart, deeds: list[Deed], now_ms: int) -> None:
         lease = part.grant.lease

@@ -1,8 +1,9 @@
 """What an agent that comes back knows: its journal, folded.
 
 Entries: ``start`` of a process (its boot and the distance of its clocks); ``turn``, what it decided
-(parts as they are then, events with their numbers, commands without a lease); ``acknowledged``, up
-to which number the log has the events; ``seen``, the newest barrier of each topic.
+(parts as they are then and what they owe, events with their numbers, commands without a lease);
+``acknowledged``, up to which number the log has the events; ``seen``, the newest barrier of each
+topic.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from walras_contracts.drains import DrainCommanded
+from walras_contracts.work import UsageMetered
 from walras_node_agent.agent.held_part import HeldPart
 from walras_node_agent.agent.node import Node, Turn
 from walras_node_agent.agent.outgoing import Outgoing
@@ -34,6 +36,7 @@ class Recovered:
 
     parts: dict[str, HeldPart] = field(default_factory=dict)
     commands: dict[str, DrainCommanded] = field(default_factory=dict)
+    owed: dict[str, UsageMetered] = field(default_factory=dict)
     events: dict[int, Outgoing] = field(default_factory=dict)
     """Not acknowledged, by number, in order."""
     next_number: int = 0
@@ -56,6 +59,9 @@ def recover(entries: Iterable[Entry]) -> Recovered:
                 found.parts.pop(lease, None)
             else:
                 found.parts[lease] = HeldPart.parse(document)
+            found.owed.pop(lease, None)
+        for lease, document in entry.get("owed", {}).items():
+            found.owed[lease] = UsageMetered.model_validate(document)
         if "commands" in entry:
             commands = map(DrainCommanded.model_validate, entry["commands"])
             found.commands = {command.lease: command for command in commands}
@@ -108,6 +114,8 @@ def turn_entry(node: Node, turn: Turn, first: int) -> Entry | None:
     if turn.changed:
         held = {lease: node.parts.get(lease) for lease in turn.changed}
         entry["parts"] = {n: None if part is None else part.dump() for n, part in held.items()}
+        owed = {n: _dumped(node.owed[n]) for n in turn.changed if n in node.owed}
+        entry.update({"owed": owed} if owed else {})
     if turn.commands_changed:
         entry["commands"] = [_dumped(command) for command in node.commands.values()]
     if turn.events:
@@ -138,6 +146,7 @@ def whole(
     yield {
         "parts": {lease: part.dump() for lease, part in node.parts.items()},
         "commands": [_dumped(command) for command in node.commands.values()],
+        "owed": {lease: _dumped(usage) for lease, usage in node.owed.items()},
         "first": events[0][0] if events else next_number,
     }
     for place in range(0, len(events), CHUNK):
@@ -145,5 +154,5 @@ def whole(
         yield {"first": chunk[0][0], "events": [event.dump() for _, event in chunk]}
 
 
-def _dumped(command: DrainCommanded) -> dict[str, Any]:
-    return command.model_dump(mode="json")
+def _dumped(event: DrainCommanded | UsageMetered) -> dict[str, Any]:
+    return event.model_dump(mode="json")

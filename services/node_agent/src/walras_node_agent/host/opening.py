@@ -117,6 +117,7 @@ def _node(
     )
     node.parts = recovered.parts
     node.commands = recovered.commands
+    node.owed = recovered.owed
     return node
 
 
