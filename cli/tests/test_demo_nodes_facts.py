@@ -206,6 +206,17 @@ def test_use_that_was_told_twice_counts_once() -> None:
     assert all(each.holds for each in check(again))
 
 
+def test_what_a_start_still_pays_for_may_be_charged_or_not_yet() -> None:
+    evidence = story()
+    rest = used("pretrain.2", 2, (30_500, 34_500), WorkClass.MARKET, billable=True)
+    told = replace(evidence, usage=(*evidence.usage, rest.model_copy(update={"running_ms": 0})))
+    assert all(each.holds for each in check(told))
+    rated = replace(told, charges=(*evidence.charges, *charged(rest)))
+    assert all(each.holds for each in check(rated))
+    unasked = replace(evidence, charges=rated.charges)
+    assert {each.name for each in check(unasked) if not each.holds} == {"billing"}
+
+
 def test_use_that_is_cut_more_often_is_charged_the_same() -> None:
     """As at multiples of five minutes: more records, the same bill."""
     evidence = story()

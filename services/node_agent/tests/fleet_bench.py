@@ -133,7 +133,7 @@ def drain(
     *,
     session: str = "s1",
     node: str = "n1",
-    **times: int,
+    **told: Any,
 ) -> Output:
     said_at = command(said, session, node=node, at_ms=START_MS + at_ms)
-    return emit(said_at.model_copy(update=times))
+    return emit(said_at.model_copy(update=told))

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from services.node_agent.tests.fleet_bench import MINUTE_MS, START_MS, Bench, drain, part
 from services.node_agent.tests.grants import grant
 from services.node_agent.tests.test_agent_node import OFFSET_MS, Course
-from walras_contracts.drains import DrainCommand
+from walras_contracts.demand import Drainability
+from walras_contracts.drains import DrainCommand, VacateReason
 from walras_contracts.work import DrainState, LeaseGranted, LeaseOutcome, UsageMetered, WorkClass
+from walras_node_agent.agent.held_part import HeldPart
 from walras_node_agent.agent.metering import Terms, usage
 from walras_node_agent.agent.recovery import Start, recover, turn_entry, whole
 from walras_node_agent.minimum_start import (
-    ENDED_BY_ITSELF,
     MINIMUM_START_MS,
     owed_until,
     owes,
@@ -33,12 +34,16 @@ def billed_ms(usage: list[UsageMetered]) -> int:
 
 @pytest.mark.parametrize("outcome", list(LeaseOutcome))
 @pytest.mark.parametrize("work_class", list(WorkClass))
-@pytest.mark.parametrize("draining", [False, True])
-def test_only_what_was_bought_and_ended_by_itself_owes(
-    outcome: LeaseOutcome, work_class: WorkClass, *, draining: bool
+@pytest.mark.parametrize("left_for", [None, *(reason.value for reason in VacateReason)])
+def test_only_what_was_bought_and_ended_by_itself_or_its_owner_owes(
+    outcome: LeaseOutcome, work_class: WorkClass, left_for: str | None
 ) -> None:
-    bought = work_class is WorkClass.MARKET and outcome in ENDED_BY_ITSELF
-    assert owes(work_class, outcome, draining=draining) == (bought and not draining)
+    ended = {
+        None: {LeaseOutcome.FINISHED, LeaseOutcome.FAILED},
+        "cancelled": {LeaseOutcome.FINISHED, LeaseOutcome.FAILED, LeaseOutcome.VACATED},
+    }.get(left_for, set())
+    expected = work_class is WorkClass.MARKET and outcome in ended
+    assert owes(work_class, outcome, left_for) == expected
 
 
 @given(
@@ -111,6 +116,47 @@ def test_a_lease_at_price_0_or_asked_to_leave_pays_for_no_minute_that_it_did_not
         bench.steps(*range(120_000, LONG_MS, 60_000))
         assert bench.told()[-1][0] == "freed"
         assert max(u.end_ms for u in bench.usage) == max(s.at_ms for s in bench.statuses)
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_lease_that_its_owner_cancelled_pays_for_five_minutes(*, crash: bool) -> None:
+    bench = Bench(crash=crash)
+    bench.step(0, emit(part(run_ms=None)))
+    bench.step(60_000, drain(60_000, reason=VacateReason.CANCELLED))
+    bench.steps(*range(120_000, LONG_MS, 60_000))
+
+    assert bench.told()[-1][1] == "vacated"
+    assert billed_ms(bench.usage) == MINIMUM_START_MS
+    assert bench.usage[-1].work_class is WorkClass.MARKET
+    bench.check_usage()
+
+
+def test_a_lease_whose_record_ended_while_it_ran_owes_nothing() -> None:
+    """It ignores SIGTERM, and finishes before SIGKILL."""
+    bench = Bench(interval_ms=10_000)
+    bench.step(0, emit(part(run_ms=90_000, drainability=Drainability.NONE)))
+    bench.steps(*range(10_000, 70_000, 10_000))
+    bench.step(70_000, tombstone(LeaseGranted, "l1/n1", "n1"))
+    bench.steps(*range(80_000, LONG_MS, 10_000))
+
+    assert bench.told()[-1][:3] == ("freed", "finished", 90_000)
+    assert billed_ms(bench.usage) == 70_000
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_time_that_was_not_billed_counts_for_nothing(*, crash: bool) -> None:
+    """What ran at price 0 is not billed while it leaves; then it is bought."""
+    bench = Bench(interval_ms=10_000, crash=crash)
+    bench.step(0, emit(part(run_ms=120_000, work_class=WorkClass.OPPORTUNISTIC)))
+    bench.steps(10_000)
+    bench.step(20_000, drain(20_000))
+    bench.steps(30_000, 40_000)
+    bench.step(50_000, drain(50_000, DrainCommand.CANCEL))
+    bench.step(60_000, emit(part(run_ms=120_000)))
+    bench.steps(*range(70_000, LONG_MS, 10_000))
+
+    assert bench.told()[-1][:3] == ("freed", "finished", 120_000)
+    assert billed_ms(bench.usage) == MINIMUM_START_MS
 
 
 def test_what_the_log_says_when_a_lease_ended_already_changes_nothing_of_what_it_owes() -> None:
@@ -238,6 +284,32 @@ def test_a_job_that_was_asked_to_leave_pays_for_no_minute_that_it_did_not_run() 
 
     assert course.node.owed == {}
     assert max(u.end_ms for u in used(course)) == OFFSET_MS + 21_000
+
+
+@pytest.mark.parametrize("said", [DrainCommand.DRAIN, DrainCommand.CANCEL])
+def test_what_it_is_told_while_its_devices_are_read_changes_nothing(said: DrainCommand) -> None:
+    course = Course().running()
+    course.now_ms = 20_000
+    course.happens(PartEvent.EXITED, exit_code=1)
+    course.happens(PartEvent.GROUP_GONE)
+    course.command(said)
+    for _ in range(2):
+        course.happens(PartEvent.DEVICE_FREE)
+    course.tick(LONG_MS)
+
+    assert course.of("lease.status")[-1]["outcome"] == "failed"
+    assert billed_ms(used(course)) == MINIMUM_START_MS
+
+
+def test_a_part_of_a_journal_from_before_there_was_a_least_time_owes_nothing() -> None:
+    course = Course().running()
+    document = course.node.parts["l1"].dump()
+    del document["billed_ms"], document["left_for"]
+    course.node.parts["l1"] = HeldPart.parse(document)
+    ended(course, 70_000, exit_code=0)
+    course.tick(LONG_MS)
+
+    assert billed_ms(used(course)) == 70_000
 
 
 def test_what_is_owed_is_cut_later_where_there_is_no_room_for_use() -> None:

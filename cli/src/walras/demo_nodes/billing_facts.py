@@ -16,8 +16,9 @@ def billing_fact(evidence: Evidence) -> Finding:
     found = Finding(
         "billing", "the job paid its market time at min(price, limit), nothing after the grace"
     )
-    usage = _usage(evidence)
+    usage, rests = _usage(evidence)
     lines = [c for c in evidence.charges if (c.team, c.job) == evidence.subject]
+    lines = [c for c in lines if not any(_lies_in(c, rest) for rest in rests)]
     warned = next(
         (
             d
@@ -95,13 +96,22 @@ def joined(spans: list[Span]) -> list[Span]:
     return found
 
 
-def _usage(evidence: Evidence) -> list[UsageMetered]:
-    """Return the use of the job, each number of a source once, in order."""
+def _usage(evidence: Evidence) -> tuple[list[UsageMetered], list[UsageMetered]]:
+    """Return the use of the job, each number of a source once, in order.
+
+    And what its starts pay for behind their end, of which not all is told or charged yet.
+    """
     first: dict[tuple[str, str, int, int], UsageMetered] = {}
     for each in evidence.usage:
         if (each.team, each.job) == evidence.subject:
             first.setdefault((each.lease, each.node, each.attempt, each.seq), each)
-    return sorted(first.values(), key=lambda u: (u.start_ms, u.seq))
+    whole = sorted(first.values(), key=lambda u: (u.start_ms, u.seq))
+    return [u for u in whole if u.running_ms != 0], [u for u in whole if u.running_ms == 0]
+
+
+def _lies_in(line: ChargeRated, rest: UsageMetered) -> bool:
+    same = (line.lease, line.start_ms >= rest.start_ms, line.end_ms <= rest.end_ms)
+    return same == (rest.lease, True, True)
 
 
 def _within_the_drain(

@@ -76,7 +76,7 @@ class UsageBook:
             team = teams.get(body["team"])
             if team is None:
                 team = teams[body["team"]] = TeamUse()
-            if body.get("running_ms") == 0 and body["billable"]:
+            if body.get("running_ms") == 0 and body["billable"] and work_class == _MARKET:
                 team.idle_paid_macc_ms += (end_ms - start_ms) * macc
                 self._rate(team, body, start_ms, end_ms)
                 continue

@@ -28,7 +28,7 @@ from walras_node_agent.minimum_start import MINIMUM_START_MS, owed_until, owes
 from walras_node_agent.part_life import LEAVING, OVER, Happened, TellDrain, TellLease, Warn
 from walras_node_agent.part_table import Effect, PartEvent, PartState
 from walras_node_agent.parts import advance, due, of_command, started
-from walras_node_agent.state import Clock, FleetState, Lease
+from walras_node_agent.state import Clock, FleetState, Lease, Owed
 from walras_node_agent.usage_pieces import Piece, pieces, split
 from walras_runtime.records import Output, emit
 
@@ -52,7 +52,8 @@ def simulate(
     Returns
     -------
     list
-        Lease statuses, drain statuses and usage, by lease id, then node, then time.
+        Lease statuses, drain statuses and usage, by lease id, then node, then time; behind them
+        what freed leases still pay for, in the same order.
     """
     before_ms = now_ms if state.clock.until_ms is None else state.clock.until_ms
     run = _Run(state, now_ms, before_ms, max(before_ms, now_ms + interval_ms), behaviour)
@@ -81,9 +82,8 @@ class _Run:
         self._told: list[tuple[TellDrain, int]] = []
         self._metered_ms: int | None = None
         """When the present lease was freed; None: not in this window."""
-        self._owing: list[UsageMetered] = []
-        """Its use on each node as it was then, if its start owes: what is said later changes
-        nothing."""
+        self._owing: UsageMetered | None = None
+        """Its use as it was then, if its start owes: what is said later changes nothing."""
 
     def lease(self, lease: Lease) -> None:
         """Take one lease through the window."""
@@ -246,7 +246,7 @@ class _Run:
         if lease.start_ms is not None and self._metered_ms is not None:
             billed_ms = self._metered_ms - lease.start_ms - lease.unbilled_ms
             self._note_owed(lease, billed_ms, self._metered_ms)
-        self._metered_ms, self._owing = None, []
+        self._metered_ms, self._owing = None, None
         del self._state.leases[lease.lease]
         left = {node: None for node in lease.sizes_macc if node not in lease.records_ended}
         if left:
@@ -256,7 +256,7 @@ class _Run:
 
     def _note_owed(self, lease: Lease, billed_ms: int, freed_ms: int) -> None:
         rest_ms = MINIMUM_START_MS - billed_ms
-        if not self._owing or rest_ms <= 0:
+        if self._owing is None or rest_ms <= 0:
             return
         rest = {
             "seq": self._state.clock.pieces + len(self.whole) + lease.seq_offset,
@@ -264,20 +264,22 @@ class _Run:
             "end_ms": freed_ms + rest_ms,
             "running_ms": 0,
         }
-        self._state.owed[lease.lease] = [each.model_copy(update=rest) for each in self._owing]
+        usage = self._owing.model_copy(update=rest)
+        self._state.owed[lease.lease] = Owed(usage, lease.sizes_macc)
 
     def write_owed(self) -> None:
         """Write the use that is owed up to the end of the window."""
         for lease_id, owed in sorted(self._state.owed.items()):
-            parts = [owed_until(each, self.until_ms) for each in owed]
-            self.outputs.extend(emit(record) for told, _ in parts for record in told)
-            if parts[0][0]:
+            told, rest = owed_until(owed.usage, self.until_ms)
+            for node, size_macc in sorted(owed.sizes_macc.items()):
+                place = {"node": node, "quantity_macc": size_macc}
+                self.outputs.extend(emit(each.model_copy(update=place)) for each in told)
+            if told:
                 self._state.changed[lease_id] = None
-            left = [rest for _, rest in parts if rest is not None]
-            if left:
-                self._state.owed[lease_id] = left
-            else:
+            if rest is None:
                 del self._state.owed[lease_id]
+            else:
+                self._state.owed[lease_id] = Owed(rest, owed.sizes_macc)
 
     def _meter(self, lease: Lease, from_ms: int, until_ms: int) -> int:
         """Meter each part over a time, by what it is now; return into how many pieces it was cut.
@@ -293,7 +295,11 @@ class _Run:
         unbilled_ms = unbilled_from_ms(lease)
         if unbilled_ms is not None:
             cut = split(cut, unbilled_ms)
-            lease.unbilled_ms += sum(end - start for start, end in cut if start >= unbilled_ms)
+        if lease.leaving:
+            _, billable = usage_class(lease)
+            free_ms = unbilled_ms if billable else 0
+            free = [] if free_ms is None else [piece for piece in cut if piece[0] >= free_ms]
+            lease.unbilled_ms += sum(end_ms - start_ms for start_ms, end_ms in free)
             self._state.changed[lease.lease] = None
         self._write_usage(lease, cut, unbilled_ms)
         lease.seq_offset += len(cut)
@@ -311,11 +317,14 @@ class _Run:
                 self.outputs.append(template.output(seq, start_ms, end_ms))
 
 
-def _owing(lease: Lease) -> list[UsageMetered]:
-    """Return the use of the parts of a lease that is freed now, if its start owes."""
-    if not owes(lease.work_class, lease.life.outcome, draining=lease.life.draining):
-        return []
-    return [_usage(lease, node, billed=True) for node in sorted(lease.sizes_macc)]
+def _owing(lease: Lease) -> UsageMetered | None:
+    """Return the use of a part of a lease that is freed now, if its start owes."""
+    life = lease.life
+    left_for = life.drain.reason if life.draining and life.drain is not None else None
+    if life.ended or not owes(lease.work_class, life.outcome, left_for):
+        return None
+    used = _usage(lease, min(lease.sizes_macc), billed=True)
+    return used.model_copy(update={"work_class": lease.work_class, "billable": True})
 
 
 def _usage(lease: Lease, node: str, billed: bool) -> UsageMetered:

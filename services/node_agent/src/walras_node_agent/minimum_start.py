@@ -6,16 +6,20 @@ market time that has passed. Nothing ran in it, so its ``running_ms`` is 0.
 
 from typing import Final
 
+from walras_contracts.drains import VacateReason
 from walras_contracts.work import LeaseOutcome, UsageMetered, WorkClass
-from walras_node_agent.usage_pieces import pieces
+from walras_node_agent.usage_pieces import full_piece_end_ms, pieces
 
 MINIMUM_START_MS: Final = 300_000
 ENDED_BY_ITSELF: Final = frozenset({LeaseOutcome.FINISHED, LeaseOutcome.FAILED})
-"""Whose job did not end for others: what was asked to leave, lost or refused owes nothing."""
+ENDED_BY_ITS_OWNER: Final = ENDED_BY_ITSELF | {LeaseOutcome.VACATED}
+"""What was cancelled, however it left."""
 
 
-def owes(work_class: WorkClass, outcome: LeaseOutcome, *, draining: bool) -> bool:
+def owes(work_class: WorkClass, outcome: LeaseOutcome, left_for: str | None) -> bool:
     """Return whether a part pays for the least time although it is freed before.
+
+    Who had to leave for others, was lost, was refused or did not start owes nothing.
 
     Parameters
     ----------
@@ -23,10 +27,14 @@ def owes(work_class: WorkClass, outcome: LeaseOutcome, *, draining: bool) -> boo
         Of its lease when it was freed: what runs at price 0 owes nothing.
     outcome
         How it came to be freed.
-    draining
-        Whether it was asked to leave by then, and not called back.
+    left_for
+        Why it had been asked to leave when its job ended; None: it had not, or was called back.
     """
-    return work_class is WorkClass.MARKET and outcome in ENDED_BY_ITSELF and not draining
+    if work_class is not WorkClass.MARKET:
+        return False
+    if left_for == VacateReason.CANCELLED:
+        return outcome in ENDED_BY_ITS_OWNER
+    return left_for is None and outcome in ENDED_BY_ITSELF
 
 
 def owed_until(owed: UsageMetered, now_ms: int) -> tuple[list[UsageMetered], UsageMetered | None]:
@@ -44,9 +52,9 @@ def owed_until(owed: UsageMetered, now_ms: int) -> tuple[list[UsageMetered], Usa
     tuple
         The records, and the rest; None: nothing is owed any more.
     """
-    cut = [piece for piece in pieces(owed.start_ms, owed.end_ms) if piece[1] <= now_ms]
-    if not cut:
+    if min(owed.end_ms, full_piece_end_ms(owed.start_ms)) > now_ms:
         return [], owed
+    cut = [piece for piece in pieces(owed.start_ms, owed.end_ms) if piece[1] <= now_ms]
     told = [
         owed.model_copy(update={"seq": seq, "start_ms": start_ms, "end_ms": end_ms})
         for seq, (start_ms, end_ms) in enumerate(cut, owed.seq)

@@ -117,6 +117,32 @@ class Lease:
         return Lease(lease, **values)
 
 
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What a freed lease still has to pay for.
+
+    Parameters
+    ----------
+    usage
+        One record over all of the time, of one of its nodes.
+    sizes_macc
+        Size by node: nothing else differs.
+    """
+
+    usage: UsageMetered
+    sizes_macc: dict[str, int]
+
+    def dump(self) -> list[Any]:
+        """Return it as JSON."""
+        return [self.usage.model_dump(mode="json"), dict(sorted(self.sizes_macc.items()))]
+
+    @staticmethod
+    def parse(values: list[Any]) -> "Owed":
+        """Return what was dumped."""
+        usage, sizes_macc = values
+        return Owed(UsageMetered.model_validate(usage), sizes_macc)
+
+
 @dataclass(slots=True)
 class Clock:
     """How far the fleet has simulated.
@@ -147,8 +173,8 @@ class FleetState:
     ended: dict[str, dict[str, None]] = field(default_factory=dict)
     """Nodes of freed leases until placement ends their records: a record that was written again
     before placement knew must not start them a second time."""
-    owed: dict[str, list[UsageMetered]] = field(default_factory=dict)
-    """What freed leases still have to pay for, one record a node; written as it passes."""
+    owed: dict[str, Owed] = field(default_factory=dict)
+    """What freed leases still have to pay for; written as it passes."""
     clock: Clock = field(default_factory=Clock)
     changed: dict[str, None] = field(default_factory=dict)
     """Leases whose record is to be written in this step."""
@@ -162,8 +188,8 @@ class FleetState:
         if isinstance(fields, dict):
             if fields["ended"]:
                 self.ended[key] = dict.fromkeys(fields["ended"])
-            if fields["owed"]:
-                self.owed[key] = [UsageMetered.model_validate(each) for each in fields["owed"]]
+            if fields.get("owed"):
+                self.owed[key] = Owed.parse(fields["owed"])
         else:
             self.leases[key] = Lease.parse(key, fields)
 
@@ -172,8 +198,8 @@ class FleetState:
         lease = self.leases.get(lease_id)
         if lease is not None:
             return lease.dump()
-        ended, owed = self.ended.get(lease_id, {}), self.owed.get(lease_id, [])
-        if not ended and not owed:
+        ended, owed = self.ended.get(lease_id, {}), self.owed.get(lease_id)
+        if not ended and owed is None:
             return None
-        kept = {"ended": sorted(ended), "owed": [each.model_dump(mode="json") for each in owed]}
+        kept = {"ended": sorted(ended), "owed": [] if owed is None else owed.dump()}
         return json.dumps(kept).encode()

@@ -7,6 +7,7 @@ from typing import Any
 from walras_contracts.demand import Drainability
 from walras_contracts.work import LeaseGranted, LeaseOutcome, WorkClass
 from walras_node_agent.agent.metering import Meter, Terms
+from walras_node_agent.minimum_start import MINIMUM_START_MS
 from walras_node_agent.part_dump import dump_life, parse_life
 from walras_node_agent.part_life import Life
 
@@ -21,6 +22,8 @@ class HeldPart:
     """None before it runs and after it is freed."""
     billed_ms: int = 0
     """For how much time it was metered as billable."""
+    left_for: str | None = None
+    """Why it had been asked to leave when its job ended; None: it had not."""
     started_ms: int | None = None
     saved_ms: int | None = None
     """When the job said of its drain that all is saved."""
@@ -55,6 +58,15 @@ class HeldPart:
         if not saves or self.saved_ms is None or self.started_ms is None:
             return left_ms
         return max(0, left_ms - (self.saved_ms - self.started_ms))
+
+    def note_end(self, before: Life) -> None:
+        """Remember, once it is known how its job ended, whether it had been asked to leave by then.
+
+        What it is asked afterwards, while its devices are read, changes nothing.
+        """
+        if before.outcome is LeaseOutcome.NONE and before.draining and before.drain is not None:
+            ended = self.life.outcome is not LeaseOutcome.NONE
+            self.left_for = before.drain.reason if ended else None
 
     def note_saved(self, now_ms: int) -> None:
         """Remember when the job said first that all is saved; forget it with its drain."""
@@ -93,6 +105,7 @@ class HeldPart:
             "life": dump_life(self.life),
             "meter": None if self.meter is None else self.meter.dump(),
             "billed_ms": self.billed_ms,
+            "left_for": self.left_for,
             "started_ms": self.started_ms,
             "saved_ms": self.saved_ms,
             "heard": self.heard,
@@ -104,6 +117,8 @@ class HeldPart:
     def parse(document: Mapping[str, Any]) -> "HeldPart":
         """Return the part that was dumped."""
         values = dict(document)
+        # A journal of before there was a least time: what it has runs on as it began.
+        values.setdefault("billed_ms", MINIMUM_START_MS)
         values["grant"] = LeaseGranted.model_validate(values["grant"])
         values["life"] = parse_life(values["life"])
         if values["meter"] is not None:

@@ -181,8 +181,9 @@ class Node:
         if life is not None:
             part.life = life
             part.note_saved(now_ms)
+            part.note_end(before)
         if over:
-            self._note_owed(part, draining=before.draining)
+            self._note_owed(part)
             part.meter = None
         if before.state is PartState.STARTING and part.life.state is not PartState.STARTING:
             self._count_from(part, now_ms)
@@ -309,11 +310,12 @@ class Node:
     def _tell_usage(self, event: UsageMetered) -> None:
         self._turn.events.append(outgoing(event, f"usage/{event.record_key()}"))
 
-    def _note_owed(self, part: HeldPart, *, draining: bool) -> None:
+    def _note_owed(self, part: HeldPart) -> None:
         """Note what a part that is freed has to pay for behind its end."""
-        grant, meter, outcome = part.grant, part.meter, part.life.outcome
-        rest_ms = MINIMUM_START_MS - part.billed_ms
-        if meter is None or rest_ms <= 0 or not owes(grant.work_class, outcome, draining=draining):
+        grant, meter, rest_ms = part.grant, part.meter, MINIMUM_START_MS - part.billed_ms
+        if meter is None or rest_ms <= 0:
+            return
+        if not owes(grant.work_class, part.life.outcome, part.left_for):
             return
         begin_ms = meter.begin_ms(self.offset_ms)
         whole = [(begin_ms, begin_ms + rest_ms)]
