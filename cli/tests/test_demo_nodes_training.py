@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from libs.job.tests.agent_side import Agent, clean_environment, eventually
 from walras.demo_nodes.evidence import digest_in_one_go
 from walras.demo_nodes.job_files import MODULE, THREADS
@@ -13,6 +15,10 @@ from walras.demo_nodes.training import JOURNAL
 from walras_job import Checkpoint
 
 ENDLESS = 10**6
+
+
+KERNELS = ("Prescott", "Haswell", "SkylakeX")
+"""What OpenBLAS may take one machine for; unknown names mean nothing to it."""
 
 
 def command(*words: str) -> list[str]:
@@ -103,3 +109,13 @@ def test_a_journal_whose_last_line_is_torn_is_read_up_to_it(tmp_path: Path) -> N
     assert found.last_step == 1
     assert found.attempts[0].ended == ""
     assert found.attempts[0].devices == (0,)
+
+
+def test_the_weights_do_not_depend_on_the_kernels_that_a_process_has_for_products(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digests = {digest_in_one_go(20, tmp_path / "as-found")}
+    for kernel in KERNELS:
+        monkeypatch.setenv("OPENBLAS_CORETYPE", kernel)
+        digests.add(digest_in_one_go(20, tmp_path / kernel))
+    assert len(digests) == 1

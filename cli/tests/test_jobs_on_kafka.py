@@ -149,7 +149,12 @@ class Walras:
 
     def result(self) -> tuple[int, dict[str, Any], str]:
         """Wait for its end; return exit code, document and what it told."""
-        out, told = self._process.communicate(timeout=120)
+        try:
+            out, told = self._process.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            print(self._process.args, "does not end:", *self._process.communicate())
+            raise
         print(self._process.args, self._process.returncode, told)
         return self._process.returncode, json.loads(out) if out else {}, told
 

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from walras_runtime.cancelling import heeded
 from walras_runtime.errors import BrokerUnavailableError
 from walras_runtime.kafka.log_reading import STALL_S, plain_consumer
 
@@ -57,13 +58,9 @@ def pulled(runner: asyncio.Runner, items: AsyncGenerator[T, None]) -> Generator[
     try:
         while True:
             try:
-                item = runner.run(_next(items))
+                item = runner.run(heeded(anext(items)))
             except StopAsyncIteration:
                 return
             yield item
     finally:
         runner.run(items.aclose())
-
-
-async def _next(items: AsyncGenerator[T, None]) -> T:
-    return await anext(items)

@@ -77,8 +77,10 @@ class NumpyModel:
         """Make one step on the batch of that number; return the loss."""
         x = self.numpy.random.default_rng(number).random((BATCH, INPUTS))
         x = self.numpy.hstack([x, self.numpy.ones((BATCH, 1))])
-        error = x @ self.weights - x.sum(axis=1)
-        self.speed = MOMENTUM * self.speed + 2 * x.T @ error / BATCH
+        # Summed by NumPy itself: BLAS may choose another kernel next time, which rounds otherwise.
+        error = (x * self.weights).sum(axis=1) - x.sum(axis=1)
+        slope = (x * error[:, self.numpy.newaxis]).sum(axis=0)
+        self.speed = MOMENTUM * self.speed + 2 * slope / BATCH
         self.weights -= RATE * self.speed
         return float((error**2).mean())
 

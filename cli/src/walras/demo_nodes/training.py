@@ -45,15 +45,21 @@ def first_weights() -> Weights:
 
 
 def train_step(weights: Weights, step: int) -> float:
-    """Make one step on the points of its number; return the loss before it."""
+    """Make one step on the points of its number; return the loss before it.
+
+    Products are summed by NumPy itself. BLAS chooses a kernel in each process anew, which on one
+    machine need not be the same each time, and kernels round differently.
+    """
     points = np.random.default_rng(step).uniform(-2.0, 2.0, size=(BATCH, 1))
-    hidden = np.tanh(points @ weights["w1"] + weights["b1"])
-    error = hidden @ weights["w2"] + weights["b2"] - np.sin(2.0 * points)
+    across = weights["w2"].T
+    hidden = np.tanh(points * weights["w1"] + weights["b1"])
+    guess = (hidden * across).sum(axis=1, keepdims=True) + weights["b2"]
+    error = guess - np.sin(2.0 * points)
     slope = 2.0 * error / BATCH
-    back = (slope @ weights["w2"].T) * (1.0 - hidden**2)
-    weights["w2"] -= RATE * (hidden.T @ slope)
+    back = slope * across * (1.0 - hidden**2)
+    weights["w2"] -= RATE * (hidden * slope).sum(axis=0)[:, np.newaxis]
     weights["b2"] -= RATE * slope.sum(axis=0)
-    weights["w1"] -= RATE * (points.T @ back)
+    weights["w1"] -= RATE * (points * back).sum(axis=0)
     weights["b1"] -= RATE * back.sum(axis=0)
     return float((error**2).mean())
 

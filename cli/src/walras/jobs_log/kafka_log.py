@@ -17,6 +17,7 @@ from walras.log_partitions import partition_batches, partition_consumer, pulled
 from walras_contracts.event import Event
 from walras_contracts.identifiers import partition_of
 from walras_contracts.topics import load_topics
+from walras_runtime.cancelling import heeded
 from walras_runtime.errors import BrokerUnavailableError
 from walras_runtime.kafka.log_reading import ends
 from walras_runtime.kafka.opening import opened
@@ -107,7 +108,7 @@ class KafkaLog:
     def write(self, event: Event, event_id: str, source: str) -> Place:
         """Write one event by an idempotent producer of its own."""
         try:
-            return self._runner.run(self._write(event, event_id, source))
+            return self._runner.run(heeded(self._write(event, event_id, source)))
         except (KafkaError, BrokerUnavailableError, OSError, TimeoutError) as error:
             raise JobsLogError(
                 Fault.NOT_WRITTEN,
@@ -187,7 +188,7 @@ class KafkaLog:
 
     def _run(self, waiting: Any) -> Any:
         try:
-            return self._runner.run(waiting)
+            return self._runner.run(heeded(waiting))
         except (KafkaError, BrokerUnavailableError, OSError) as error:
             raise self._silent(error) from error
 

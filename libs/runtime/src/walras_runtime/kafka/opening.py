@@ -12,6 +12,8 @@ from typing import TypeVar
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
+from walras_runtime.cancelling import heeded
+
 Client = TypeVar("Client", AIOKafkaConsumer, AIOKafkaProducer, AIOKafkaAdminClient)
 
 
@@ -36,13 +38,14 @@ async def _close(client: AIOKafkaConsumer | AIOKafkaProducer | AIOKafkaAdminClie
 
     A consumer that waits to fetch again lets the cancellation of that fetch out of ``stop``
     (aiokafka 0.14) and leaves its connections open. Taken for a cancellation of the caller, it
-    would end a stage without an error where its broker is away.
+    would end a stage without an error where its broker is away. A producer keeps the cancellation
+    of its caller to itself.
     """
     if isinstance(client, AIOKafkaAdminClient):
-        await client.close()
+        await heeded(client.close())
         return
     try:
-        await client.stop()
+        await heeded(client.stop())
     except asyncio.CancelledError:
         if isinstance(client, AIOKafkaConsumer):
             await _close_the_rest(client)

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaProducer
 
+from walras_runtime.cancelling import heeded
 from walras_runtime.errors import InvariantBrokenError, ProducerFailedError
 from walras_runtime.kafka.wire import Headers
 
@@ -67,7 +68,8 @@ def pack_rows(producer: AIOKafkaProducer, rows: Mapping[tuple[str, int], Sequenc
 async def answered(call: Awaitable[T]) -> T:
     """Await a call of a producer, whose answer is an AssertionError once its id was fenced.
 
-    An AssertionError of anything else is a mistake of our own; so none is caught elsewhere.
+    An AssertionError of anything else is a mistake of our own; so none is caught elsewhere. A
+    producer that is stopped keeps a cancellation of its caller to itself; here it comes out.
 
     Raises
     ------
@@ -75,7 +77,7 @@ async def answered(call: Awaitable[T]) -> T:
         The producer takes no more calls.
     """
     try:
-        return await call
+        return await heeded(call)
     except AssertionError as error:
         raise ProducerFailedError(f"it takes no more calls: {error!r}") from error
 
