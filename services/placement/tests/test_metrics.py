@@ -29,6 +29,11 @@ def test_gauges_follow_the_last_cycle_and_counters_take_each_cycle_once(kit: Any
     assert value("walras_vacates_total") == 1
     assert value("walras_placement_held_macc") == 1000
     assert value("walras_placement_unspent_macc") == 0
+    metrics.show([])
+    assert value("walras_placement_held_macc") == 1000, "a step in which no cycle was measured"
+    metrics.show([second.model_copy(update={"market": "b", "cycle": second.cycle + 1})])
+    assert value("walras_placement_held_macc") is None, "a market that is gone is at no value"
+    assert value("walras_jobs_started_total") == 1
 
 
 def test_a_stage_that_is_watched_decides_as_one_that_is_not(kit: Any) -> None:

@@ -45,6 +45,8 @@ class Held:
     leaving: bool = False
     withdrawn: bool = False
     """It may stay after all, if its drain has not gone too far."""
+    was_withdrawn: bool = False
+    """It was said once at least that it may stay."""
     back: set[str] = field(default_factory=set)
     """Nodes whose agents said that the drain is off."""
 
@@ -66,8 +68,8 @@ class Auditor:
         self.owed: dict[tuple[str, str], list[UsageMetered]] = defaultdict(list)
         """What leases pay for behind their end, by lease and node."""
         self.ended: dict[tuple[str, str], LeaseStatusChanged] = {}
-        self.classes: dict[str, WorkClass] = {}
-        """Of each lease, by its last record."""
+        self.records: dict[tuple[str, str], LeaseGranted] = {}
+        """The last record of each part: it may have been written in the step in which it ended."""
         self.cancelled: set[str] = set()
         """Leases that had to leave because their owner cancelled their job."""
         self.asked: set[str] = set()
@@ -91,7 +93,7 @@ class Auditor:
             if isinstance(event, VacateWithdrawn):
                 assert held.leaving, "what may stay was asked to leave"
                 assert not held.withdrawn, "a lease is told once that it may stay"
-                held.withdrawn = True
+                held.withdrawn = held.was_withdrawn = True
                 continue
             assert not held.leaving or held.withdrawn, "a lease is asked to leave once"
             if event.reason is VacateReason.CANCELLED:
@@ -137,7 +139,10 @@ class Auditor:
         held = self.leases.get(status.lease)
         if held is None:
             return
-        assert held.withdrawn, "no drain is off that nobody called off"
+        assert held.was_withdrawn, "no drain is off that nobody called off"
+        if not held.withdrawn:
+            # It was asked again meanwhile: another drain has begun.
+            return
         held.back.add(status.node)
         if held.back >= held.open:
             held.leaving = held.withdrawn = False
@@ -146,7 +151,7 @@ class Auditor:
         fresh: dict[str, None] = {}
         for event in events:
             assert isinstance(event, LeaseGranted)
-            self.classes[event.lease] = event.work_class
+            self.records[event.lease, event.node] = event
             held = self.leases.get(event.lease)
             if held is not None and event.node in held.parts:
                 held.work_class = event.work_class
@@ -267,12 +272,19 @@ class Auditor:
                 assert [u.start_ms for u in owed] == ends[:-1]
                 assert min(due_ms, now_ms) - MINUTE_MS < ends[-1] <= min(due_ms, now_ms + 5_000)
                 for use in metered[-1:]:
-                    same = ("quantity_macc", "pool", "team", "market", "limit_micro")
+                    same = ("quantity_macc", "team", "market")
                     assert all(getattr(u, n) == getattr(use, n) for u in owed for n in same)
+                    terms = {(each.pool, each.limit_micro) for each in (use, self.records[part])}
+                    assert len({(u.pool, u.limit_micro) for u in owed}) == 1
+                    assert (owed[0].pool, owed[0].limit_micro) in terms
                 assert all(u.billable and u.work_class is WorkClass.MARKET for u in owed)
-            elif owes and {self.classes[part[0]], *(u.work_class for u in metered[-1:])} == bought:
+            elif owes and self._classes(part, metered) == bought:
                 passed_ms = min(due_ms, now_ms) - freed.at_ms
                 assert passed_ms < MINUTE_MS, f"{part} does not pay its start"
+
+    def _classes(self, part: tuple[str, str], metered: list[UsageMetered]) -> set[WorkClass]:
+        """Return what a part may have been when it ended."""
+        return {self.records[part].work_class, *(use.work_class for use in metered[-1:])}
 
     def check_charges(self) -> None:
         """What is metered and due is charged: once, whole, at the price of its position."""

@@ -46,6 +46,8 @@ class DevicePool:
         self.places: dict[str, Places] = {}
         self.counts: dict[str, Counts] = {}
         self._sizes: dict[str, dict[int, int]] = {}
+        self._published: dict[str, int] = {}
+        """How many nodes of each type are published."""
         self._shapes: dict[str, Shape] = {}
         self._spoilt: dict[str, None] = {}
         self._put: dict[str, None] = {}
@@ -229,6 +231,14 @@ class DevicePool:
             return 0
         return places.usable_macc - counts.held - counts.reserved_usable
 
+    def kinds(self) -> set[str]:
+        """Return the types of which there are nodes, or of which something is held.
+
+        Not those of which there were some: a stage that is restored does not know of them.
+        """
+        held = {kind for kind, counts in self.counts.items() if counts != Counts()}
+        return held | {kind for kind, nodes in self._published.items() if nodes}
+
     def shape(self, kind: str) -> Shape:
         """Return what may be used of a type at all."""
         found = self._shapes.get(kind)
@@ -359,6 +369,8 @@ class DevicePool:
         counts = self.counts.setdefault(node.type, Counts())
         macc = node.macc_per_device
         open_macc = len(node.open) * macc
+        if node.known:
+            self._published[node.type] = self._published.get(node.type, 0) + sign
         if sign > 0:
             places.change_usable(node.domain, len(node.usable) * macc)
             places.change(node.domain, node_id, 0, open_macc)

@@ -44,9 +44,9 @@ class _Unplaced:
 def measure(state: PlacementState, moment: Moment, rules: Rules) -> list[PlacementMeasured]:
     """Return the figures of all markets, by market.
 
-    A market is a type of which there are or were devices, or for which a team has quota.
+    A market is a type of which there are nodes, of which something is held, or that a team's
+    quota names.
     """
-    markets = {*state.devices.places, *state.outcomes.unspent_macc}
     short: dict[str, list[Short]] = {}
     for _, outcome in state.outcomes.each():
         for each in outcome.short.values():
@@ -55,6 +55,8 @@ def measure(state: PlacementState, moment: Moment, rules: Rules) -> list[Placeme
     heads = stuck_heads(state, moment, rules)
     waiting = _waiting_jobs(state)
     bought = _bought(state)
+    unspent = {market for market, macc in state.outcomes.unspent_macc.items() if macc}
+    markets = {*state.devices.kinds(), *bought, *unspent}
     return [
         _of_market(
             state,

@@ -89,6 +89,7 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._cycle = -1
+        self._markets: set[str] = set()
         self._gauges = {
             name: Gauge(f"walras_placement_{name}", text, ["market"], registry=registry)
             for name, text in (
@@ -127,6 +128,9 @@ class Metrics:
     def show(self, measured: Sequence[PlacementMeasured]) -> None:
         """Take the figures of a cycle; those of one that is decided again change nothing twice."""
         is_new = any(each.cycle > self._cycle for each in measured)
+        if measured:
+            self._forget(self._markets - {each.market for each in measured})
+            self._markets = {each.market for each in measured}
         for each in measured:
             for name, gauge in self._gauges.items():
                 gauge.labels(each.market).set(getattr(each, name))
@@ -135,3 +139,9 @@ class Metrics:
                 for name, counter in self._counters.items():
                     counter.labels(each.market).inc(getattr(each, name))
             self._cycle = max(self._cycle, each.cycle)
+
+    def _forget(self, markets: set[str]) -> None:
+        """Say nothing more of markets that are gone; what was counted stays."""
+        for market in sorted(markets):
+            for gauge in (*self._gauges.values(), self._gang_wait):
+                gauge.remove(market)
