@@ -1,7 +1,9 @@
 """Whoever is asked to end does, also where what it awaits keeps that to itself."""
 
 import asyncio
-import signal
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,20 +113,42 @@ async def test_a_caller_that_is_cancelled_while_its_producer_is_closed_goes_no_f
     assert went_on == []
 
 
+INTERRUPTED = """
+import asyncio, signal, sys
+from libs.runtime.tests.test_cancelling import deaf
+from walras_runtime.cancelling import heeded
+
+async def interrupted():
+    begun = asyncio.Event()
+
+    async def press():
+        await begun.wait()
+        signal.raise_signal(signal.SIGINT)
+
+    pressing = asyncio.get_running_loop().create_task(press())
+    told = await deaf(begun)
+    await pressing
+    return told
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with asyncio.Runner() as runner:
+    print(runner.run(interrupted()))
+    try:
+        runner.run(heeded(interrupted()))
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+"""A process of its own: whoever runs tests may have SIGINT ignored."""
+
+
 def test_an_interrupt_ends_a_command_whose_call_keeps_it_to_itself() -> None:
-    async def interrupted() -> str:
-        begun = asyncio.Event()
-
-        async def press() -> None:
-            await begun.wait()
-            signal.raise_signal(signal.SIGINT)
-
-        pressing = asyncio.get_running_loop().create_task(press())
-        told = await deaf(begun)
-        await pressing
-        return told
-
-    with asyncio.Runner() as runner:
-        assert runner.run(interrupted()) == "stopped", "canary: it is lost without us"
-        with pytest.raises(KeyboardInterrupt):
-            runner.run(heeded(interrupted()))
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    # The first line is a canary: without us it is lost.
+    assert done.stdout.split() == ["stopped", "interrupted"], done.stderr
