@@ -135,11 +135,21 @@ class Market:
             await producer.stop()
 
 
+WALRAS = """
+import signal, sys
+from walras.__main__ import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv[0] = "walras"
+main(sys.argv[1:])
+"""
+"""Ctrl-C counts, also where these tests run behind an ``&`` and their processes ignore it."""
+
+
 class Walras:
     """A command under way."""
 
     def __init__(self, bootstrap: str, *words: str) -> None:
-        command = [sys.executable, "-m", "walras", *words, "--bootstrap", bootstrap, "--json"]
+        command = [sys.executable, "-c", WALRAS, *words, "--bootstrap", bootstrap, "--json"]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
 
