@@ -282,7 +282,9 @@ class World:
             if (name, offset) in seen:
                 continue
             seen.add((name, offset))
-            if offset < first.get((name, teams[offset]), -1):
+            # What was refused, and is tried again after a crash, had its turn before.
+            behind = offset < first.get((name, teams[offset]), -1)
+            if behind and (name, offset) not in self.refused:
                 faults.append(f"{offset} comes to {name} after a later one of its team")
             first[(name, teams[offset])] = offset
         return faults
