@@ -126,7 +126,7 @@ test-long: export WALRAS_HYPOTHESIS_PROFILE := $(or $(WALRAS_HYPOTHESIS_PROFILE)
 # Forty times as many examples as usual: a test without a bound of its own may take an hour.
 test-long: export PYTEST_TIMEOUT := $(or $(PYTEST_TIMEOUT),3600)
 test-long: setup ## all tests, the exhaustive and the chaos runs too
-	@echo "test-long: the slow ones too; this takes about an hour and a quarter"
+	@echo "test-long: the slow ones too; this takes about forty minutes"
 	$(call two_phases)
 
 chaos-billing: setup ## billing on a real Kafka while everything around it breaks: SEED=1 EVENTS=200000 DISTURBANCES=48
