@@ -63,7 +63,7 @@ def not_metered(history: History) -> list[str]:
     spans: dict[tuple[str, str], tuple[int, int]] = {}
     for (lease, node, _), pieces in usage_by_source(history).items():
         # Behind its end a start may have to pay for more: nothing ran in that.
-        ran = [piece for piece in pieces.values() if piece.running_ms != 0]
+        ran = [piece for piece in pieces.values() if not piece.is_rest_of_start]
         if ran:
             spans[lease, node] = min(u.start_ms for u in ran), max(u.end_ms for u in ran)
     slack_ms = history.times.heartbeat_ms

@@ -97,21 +97,22 @@ def joined(spans: list[Span]) -> list[Span]:
 
 
 def _usage(evidence: Evidence) -> tuple[list[UsageMetered], list[UsageMetered]]:
-    """Return the use of the job, each number of a source once, in order.
+    """Return the use of the job, each number of a source once, in order; and the rests of starts.
 
-    And what its starts pay for behind their end, of which not all is told or charged yet.
+    Of these not all is told or charged yet.
     """
     first: dict[tuple[str, str, int, int], UsageMetered] = {}
     for each in evidence.usage:
         if (each.team, each.job) == evidence.subject:
             first.setdefault((each.lease, each.node, each.attempt, each.seq), each)
     whole = sorted(first.values(), key=lambda u: (u.start_ms, u.seq))
-    return [u for u in whole if u.running_ms != 0], [u for u in whole if u.running_ms == 0]
+    ran = [each for each in whole if not each.is_rest_of_start]
+    return ran, [each for each in whole if each.is_rest_of_start]
 
 
 def _lies_in(line: ChargeRated, rest: UsageMetered) -> bool:
-    same = (line.lease, line.start_ms >= rest.start_ms, line.end_ms <= rest.end_ms)
-    return same == (rest.lease, True, True)
+    within = rest.start_ms <= line.start_ms and line.end_ms <= rest.end_ms
+    return line.lease == rest.lease and within
 
 
 def _within_the_drain(

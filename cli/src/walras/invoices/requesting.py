@@ -9,7 +9,6 @@ from walras.billing_log.errors import BillingLogError
 from walras_contracts.identifiers import partition_of
 from walras_contracts.invoices import InvoiceRequested
 from walras_contracts.topics import load_topics
-from walras_runtime.cancelling import heeded
 from walras_runtime.clock import incarnation
 from walras_runtime.errors import BrokerUnavailableError
 from walras_runtime.kafka.opening import opened
@@ -30,7 +29,7 @@ def write_request(bootstrap: str, request: InvoiceRequested) -> None:
         The broker does not answer, or has no such topic.
     """
     try:
-        asyncio.run(heeded(_write(bootstrap, request)))
+        asyncio.run(_write(bootstrap, request))
     except (KafkaError, BrokerUnavailableError, OSError, TimeoutError) as error:
         raise BillingLogError(f"the broker {bootstrap} did not take it: {error}") from error
 

@@ -291,6 +291,11 @@ class UsageMetered(Event):
             raise ValueError("must be later than start_ms")
         return end_ms
 
+    @property
+    def is_rest_of_start(self) -> bool:
+        """Whether its start pays for it behind its end: nothing held devices for it."""
+        return self.billable and self.running_ms == 0
+
     def record_key(self) -> str:
         """Key: the source and its sequence number."""
         return f"{self.lease}/{self.node}/{self.attempt}/{self.seq}"
