@@ -15,7 +15,7 @@ from walras_contracts.drains import DrainCommand, VacateReason
 from walras_contracts.work import DrainState, LeaseGranted, LeaseOutcome, UsageMetered, WorkClass
 from walras_node_agent.agent.held_part import HeldPart
 from walras_node_agent.agent.metering import Terms, usage
-from walras_node_agent.agent.recovery import Start, recover, turn_entry, whole
+from walras_node_agent.agent.recovery import Start, give_back, recover, turn_entry, whole
 from walras_node_agent.minimum_start import (
     MINIMUM_START_MS,
     owed_until,
@@ -353,7 +353,7 @@ def test_an_agent_that_comes_back_still_knows_what_is_owed_and_tells_it_once(
     assert (known.parts, list(known.owed)) == ({}, ["l1"])
 
     back = Journal(Course())
-    back.course.node.owed = known.owed
+    give_back(known, back.course.node)
     back.course.tick(LONG_MS)
     assert billed_ms(used(back.course)) == MINIMUM_START_MS - 70_000
     assert recover([*journal.entries, *back.entries]).owed == {}

@@ -10,6 +10,7 @@ from walras_node_agent.agent.node import Node
 from walras_node_agent.agent.recovery import (
     Recovered,
     Start,
+    give_back,
     move_into,
     offset_for,
     recover,
@@ -50,7 +51,7 @@ def test_what_ran_before_a_reboot_is_lost_and_billed_to_the_last_sign_of_life(
     moved_ms = move_into(recovered, AFTER.boot, AFTER.offset_ms)
     assert moved_ms == BEFORE.offset_ms - AFTER.offset_ms
     back = node(AFTER.offset_ms)
-    back.parts = recovered.parts
+    give_back(recovered, back)
     processes = Processes(tmp_path / "parts", tmp_path / "beat", 60_000, None)
     devices = SimulatedDevices(tmp_path / "devices", 4)
     # The agent was last alive 45 s after the boot before, in wall clock time 1045 s.

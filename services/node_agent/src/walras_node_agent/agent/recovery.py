@@ -75,6 +75,13 @@ def recover(entries: Iterable[Entry]) -> Recovered:
     return found
 
 
+def give_back(recovered: Recovered, node: Node) -> None:
+    """Give a node what its journal knows of its parts."""
+    node.parts = recovered.parts
+    node.commands = recovered.commands
+    node.owed = recovered.owed
+
+
 def offset_for(start: Start | None, boot: str, offset_ms: int, tolerance_ms: int) -> int:
     """Return the distance of the clocks to go on with.
 

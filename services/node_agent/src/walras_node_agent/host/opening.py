@@ -16,6 +16,7 @@ from walras_node_agent.agent.node import Node
 from walras_node_agent.agent.recovery import (
     Recovered,
     Start,
+    give_back,
     move_into,
     offset_for,
     recover,
@@ -115,9 +116,7 @@ def _node(
         progress_ms=settings.progress_ms,
         offset_ms=offset_ms,
     )
-    node.parts = recovered.parts
-    node.commands = recovered.commands
-    node.owed = recovered.owed
+    give_back(recovered, node)
     return node
 
 
