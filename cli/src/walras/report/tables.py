@@ -49,7 +49,7 @@ def _teams(report: Mapping[str, Any]) -> str:
         "Wallet (cr)",
         "Used (acc·h)",
         "of it free",
-        "Paid, nothing ran (acc·h)",
+        "Idle, paid (acc·h)",
         "Share of income",
         "Share of use",
         "Mean price (cr)",
@@ -91,7 +91,7 @@ def _teams(report: Mapping[str, Any]) -> str:
     settled = words.moment(report["settled_until_ms"])
     note = (
         f"Income, spent and wallet as settled up to {settled}; use and price up to the end. "
-        "A start pays for five minutes, also for those behind its end, in which nothing ran."
+        "A start pays for five minutes; those behind its end are idle, and no use."
     )
     return section("teams", "Teams", note, html_table(heads, rows, 2, marks))
 
