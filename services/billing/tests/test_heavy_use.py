@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from services.billing.tests.billing_bench import MINUTE_MS, START_MS, Bench, price, usage
@@ -124,6 +124,8 @@ def sizes(draw: st.DrawFn) -> tuple[int, int, int]:
 
 
 @PROPERTY
+# A tariff of 0, and no price yet.
+@example(size=(0, 1000, 90), micro=PPM, late=True)
 @given(
     size=sizes(),
     micro=st.integers(0, MICRO_PER_HOUR_MAX) | st.just(MICRO_PER_HOUR_MAX),

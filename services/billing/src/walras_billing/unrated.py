@@ -92,7 +92,8 @@ class UnratedUse:
 
     def _add(self, line: UsageLine, start_ms: int, end_ms: int, sign: int) -> None:
         terms = line.terms
-        if terms.is_free:
+        if terms.is_free or not weight(line):
+            # At no price would it cost anything.
             return
         kinds = self._waiting.setdefault(terms.team, {})
         kind = Kind(terms.series, terms.pool, terms.limit_micro)
